@@ -9,10 +9,10 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, rewrite, lora, extraction, input, imported, hasher, manifest,
- *     device, plan, window, load, loaded, keeper and buffer own what they hold; they can be moved and not copied, and
- *     one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the model that
- *     they came from, which may be moved in the meantime, but must outlive them.
+ *   - Ownership: model, header, writer, model_writer, rewrite, lora, extraction, addition, input, imported, hasher,
+ *     manifest, device, plan, window, load, loaded, keeper and buffer own what they hold; they can be moved and not
+ *     copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the
+ *     model that they came from, which may be moved in the meantime, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -1024,6 +1024,32 @@ public:
 
 private:
     detail::handle<coffer_extraction, coffer_extraction_free> self_;
+};
+
+/* An adapter that does what several do together: planned when it is made, and carried out by run(). They must outlive
+   it. */
+class addition
+{
+public:
+    explicit addition(span<const coffer_adapter> adapters, const coffer_add_lora_options *options = nullptr)
+        : self_(detail::make(coffer_add_lora_plan, adapters.data(), adapters.size(), options))
+    {
+    }
+
+    std::size_t size() const noexcept { return coffer_addition_count(get()); }
+    /* One of its modules; nullptr when there is none of that number. */
+    const coffer_added *at(std::size_t i) const noexcept { return coffer_addition_at(get(), i); }
+    bool is_folder() const noexcept { return coffer_addition_is_folder(get()); }
+    void run(const std::string &path, const coffer_writer_options *writing = nullptr,
+             const coffer_read_options *reading = nullptr)
+    {
+        detail::call(coffer_add_lora_run, get(), path.c_str(), writing, reading);
+    }
+
+    coffer_addition *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_addition, coffer_addition_free> self_;
 };
 
 /* ---- Rewriting

@@ -238,6 +238,7 @@ typedef struct cli_command {
     COMMAND(index)                                                                                                     \
     COMMAND(merge_lora)                                                                                                \
     COMMAND(extract_lora)                                                                                              \
+    COMMAND(add_lora)                                                                                                  \
     COMMAND(average)                                                                                                   \
     TASK(fetch, "Move models")                                                                                         \
     COMMAND(fetch)                                                                                                     \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer extract-lora BASE TUNED -o FOLDER --rank R: the adapter that makes one model of another. */
+#include "cli_adapters.h"
 #include "cli_fold.h"
 #include "cli_guard.h"
 #include "cli_json.h"
@@ -17,13 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define PERCENT_SIZE 32
-
-/* What is written into the folder, by PEFT's names. */
-static const char *const FILES[] = { "adapter_model.safetensors", "adapter_config.json" };
-
-#define FILE_COUNT (sizeof FILES / sizeof FILES[0])
 
 typedef struct extracting {
     cli *app;
@@ -55,40 +49,22 @@ static int read_options(extracting *run, const cli_arguments *arguments, coffer_
 }
 
 /* Neither file may be one of the models', or there already, unless that is what the user wants. */
-static int check_file(const extracting *run, const char *path, bool force)
+static int guard_models(void *ctx, const char *path)
 {
-    int code = cli_publish_check(run->app, path, force);
+    const extracting *run = ctx;
+    int code = CLI_EXIT_OK;
     for (size_t i = 0; i < 2 && code == CLI_EXIT_OK; i++) {
         code = cli_guard_model(run->app, path, run->paths[i], run->models[i]);
     }
     return code;
 }
 
-static int check_files(const extracting *run, bool force)
-{
-    const size_t size = strlen(run->output) + 64;
-    char *path = malloc(size);
-    int code = path != NULL ? CLI_EXIT_OK : cli_fail_memory(run->app, run->output);
-    for (size_t i = 0; i < FILE_COUNT && code == CLI_EXIT_OK; i++) {
-        snprintf(path, size, "%s/%s", run->output, FILES[i]);
-        code = check_file(run, path, force);
-    }
-    free(path);
-    return code;
-}
-
 /* ---- telling ---- */
-
-/* A share in percent, of which more digits would say nothing. */
-static void percent_text(char text[PERCENT_SIZE], double share)
-{
-    snprintf(text, PERCENT_SIZE, "%.4g %%", 100 * share);
-}
 
 /* "rank 16, keeps 97.3 %"; "whole" */
 static void put_told(cli_output *out, const coffer_extracted *told, bool done)
 {
-    char share[PERCENT_SIZE];
+    char share[CLI_SHARE_SIZE];
     if (told->rank == 0) {
         cli_put_text(out, ": whole\n");
         return;
@@ -97,7 +73,7 @@ static void put_told(cli_output *out, const coffer_extracted *told, bool done)
     cli_put_number(out, told->rank);
     cli_put_text(out, told->transposed ? ", transposed" : "");
     if (done) {
-        percent_text(share, told->kept);
+        cli_share_text(share, told->kept);
         cli_put_text(out, ", keeps ");
         cli_put_text(out, share);
     }
@@ -106,7 +82,7 @@ static void put_told(cli_output *out, const coffer_extracted *told, bool done)
 
 static void json_tensor(cli_output *out, const coffer_extracted *told, bool done)
 {
-    char share[PERCENT_SIZE];
+    char share[CLI_SHARE_SIZE];
     snprintf(share, sizeof share, "%.17g", told->kept);
     cli_json_open(out, '{', false);
     cli_json_key(out, "name");
@@ -174,13 +150,13 @@ static void show_json(const extracting *run, bool done)
     cli_json_close(out, '}');
 }
 
-/* The tensor of which the least is kept, NULL if all of each is. */
+/* The tensor of which the least is kept, NULL if all of each is, but for rounding. */
 static const coffer_extracted *worst_of(const extracting *run)
 {
     const coffer_extracted *told = NULL;
     const coffer_extracted *worst = NULL;
     for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
-        if (told->kept < (worst != NULL ? worst->kept : 1)) {
+        if (told->kept < (worst != NULL ? worst->kept : CLI_SHARE_OF_ALL)) {
             worst = told;
         }
     }
@@ -191,13 +167,13 @@ static void sum_up(const extracting *run)
 {
     char loss[512] = "";
     char name[256];
-    char share[PERCENT_SIZE];
+    char share[CLI_SHARE_SIZE];
     char took[CLI_NUMBER_SIZE];
     const size_t count = coffer_extraction_count(run->extraction);
     const coffer_extracted *worst = worst_of(run);
     if (worst != NULL) {
         coffer_escape(worst->tensor->name, worst->tensor->name_len, name, sizeof name);
-        percent_text(share, worst->kept);
+        cli_share_text(share, worst->kept);
         snprintf(loss, sizeof loss, "; the least is kept of %s, %s", name, share);
     }
     cli_duration_text(took, cli_seconds() - run->started);
@@ -282,7 +258,8 @@ static int extract_with(extracting *run, const cli_arguments *arguments, const c
         run->models[i] = cli_recorded_open(run->app, run->paths[i], &code);
     }
     if (code == CLI_EXIT_OK) {
-        code = check_files(run, cli_given(arguments, CLI_OPTION_FORCE));
+        code =
+            cli_adapter_folder_check(run->app, run->output, cli_given(arguments, CLI_OPTION_FORCE), guard_models, run);
     }
     if (code == CLI_EXIT_OK) {
         code = plan(run, options);

@@ -1,75 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer merge-lora BASE ADAPTER... -o FILE: adapters added to the model that they were trained on. */
-#include "cli_guard.h"
+#include "cli_adapters.h"
 #include "cli_mismatches.h"
 #include "cli_options.h"
 #include "cli_output.h"
-#include "cli_publish.h"
 #include "cli_report.h"
 #include "cli_rewrite.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct merging {
     cli *app;
-    const char *const *paths; /* of the adapters */
-    coffer_adapter *adapters;
-    coffer_lora **loras; /* the same, to be closed */
-    size_t count;
+    cli_adapters all;
 } merging;
-
-/* ---- adapters ---- */
-
-/* No --scale is 1; one is for all adapters, else there is one for each. */
-static int read_scales(const merging *run, const cli_arguments *arguments)
-{
-    size_t count = 0;
-    const char **texts = cli_values_of(arguments, CLI_OPTION_SCALE, &count);
-    int code = CLI_EXIT_OK;
-    if (count > 1 && count != run->count) {
-        code = cli_usage_error(run->app, "%zu --scale for %zu adapters: give one for all, or one for each, in order",
-                               count, run->count);
-    }
-    for (size_t i = 0; i < run->count && code == CLI_EXIT_OK; i++) {
-        const char *text = count == 0 ? "1" : texts[count == 1 ? 0 : i];
-        char *end = NULL;
-        run->adapters[i].scale = strtod(text, &end);
-        if (end == text || *end != '\0' || !isfinite(run->adapters[i].scale)) {
-            code = cli_usage_error(run->app, "--scale needs a number: 1, 0.7, -1");
-        }
-    }
-    free(texts);
-    return code;
-}
-
-static int open_adapter(const merging *run, size_t i, const coffer_lora_options *options, const char *output)
-{
-    coffer_error err;
-    coffer_open_options open = COFFER_OPEN_OPTIONS_INIT;
-    open.access = COFFER_READ;
-    open.verify = COFFER_VERIFY_RECORDED;
-    if (coffer_lora_open(&run->loras[i], run->paths[i], &open, options, &err) != COFFER_OK) {
-        return cli_fail(run->app, err.path[0] != '\0' ? err.path : run->paths[i], &err);
-    }
-    run->adapters[i].lora = run->loras[i];
-    return output == NULL ? CLI_EXIT_OK
-                          : cli_guard_model(run->app, output, run->paths[i], coffer_lora_model(run->loras[i]));
-}
-
-static int open_adapters(const merging *run, const cli_arguments *arguments)
-{
-    coffer_lora_options options = COFFER_LORA_OPTIONS_INIT;
-    const char **patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &options.select_count);
-    options.select = patterns;
-    int code = CLI_EXIT_OK;
-    for (size_t i = 0; i < run->count && code == CLI_EXIT_OK; i++) {
-        code = open_adapter(run, i, &options, cli_value(arguments, CLI_OPTION_OUTPUT));
-    }
-    free(patterns);
-    return code;
-}
 
 /* ---- telling ---- */
 
@@ -77,12 +20,12 @@ static coffer_status plan_merge(void *ctx, coffer_rewrite **rewrite, const coffe
                                 const coffer_rewrite_options *options, coffer_error *err)
 {
     const merging *run = ctx;
-    cli_mismatches mismatches = { .app = run->app, .paths = run->paths, .between = ": " };
+    cli_mismatches mismatches = { .app = run->app, .paths = run->all.paths, .between = ": " };
     coffer_merge_lora_options merge = COFFER_MERGE_LORA_OPTIONS_INIT;
     merge.misfit = cli_mismatches_tell;
     merge.misfit_ctx = &mismatches;
     const coffer_status status =
-        coffer_merge_lora_plan(rewrite, model, run->adapters, run->count, &merge, options, err);
+        coffer_merge_lora_plan(rewrite, model, run->all.adapters, run->all.count, &merge, options, err);
     cli_mismatches_finish(&mismatches);
     return status;
 }
@@ -111,7 +54,7 @@ static void put_updates(const void *ctx, cli_output *out, const coffer_rewrite *
     const coffer_lora_update *update = NULL;
     for (size_t k = 0; (update = coffer_merge_lora_at(rewrite, i, k)) != NULL; k++) {
         cli_put_text(out, k > 0 ? "; " : "");
-        if (run->count > 1) {
+        if (run->all.count > 1) {
             cli_put_text(out, "adapter ");
             cli_put_number(out, update->adapter + 1);
             cli_put_text(out, ": ");
@@ -141,7 +84,7 @@ static void json_updates(const void *ctx, cli_output *out, const coffer_rewrite 
     for (size_t k = 0; (update = coffer_merge_lora_at(rewrite, i, k)) != NULL; k++) {
         cli_json_open(out, '{', false);
         cli_json_key(out, "path");
-        cli_json_string(out, run->paths[update->adapter]);
+        cli_json_string(out, run->all.paths[update->adapter]);
         cli_json_key(out, "kind");
         cli_json_string(out, UPDATE_KINDS[update->kind].json);
         cli_json_key(out, "rank");
@@ -172,33 +115,23 @@ static bool same_updates(const void *ctx, const coffer_rewrite *rewrite, size_t 
 
 /* ---- the whole ---- */
 
-static int merge_all(merging *run, const cli_arguments *arguments)
-{
-    const cli_rewrite_planner planner = { plan_merge,
-                                          run,
-                                          { "merge", "merged", put_updates, json_updates, same_updates, run } };
-    int code = read_scales(run, arguments);
-    if (code == CLI_EXIT_OK) {
-        code = open_adapters(run, arguments);
-    }
-    return code == CLI_EXIT_OK ? cli_rewrite_planned(run->app, arguments, &planner) : code;
-}
-
 static int run_merge_lora(cli *app, const cli_arguments *arguments)
 {
-    merging run = { .app = app, .paths = arguments->names + 1, .count = arguments->name_count - 1 };
+    merging run = { .app = app };
+    const cli_rewrite_planner planner = { plan_merge,
+                                          &run,
+                                          { "merge", "merged", put_updates, json_updates, same_updates, &run } };
     if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
         return cli_usage_error(app, "name the new file: -o FILE");
     }
-    run.adapters = calloc(run.count, sizeof *run.adapters);
-    run.loras = calloc(run.count, sizeof(coffer_lora *));
-    const int code = run.adapters != NULL && run.loras != NULL ? merge_all(&run, arguments)
-                                                               : cli_fail_memory(app, arguments->names[0]);
-    for (size_t i = 0; i < run.count && run.loras != NULL; i++) {
-        coffer_lora_close(run.loras[i]);
+    int code = cli_adapters_open(&run.all, app, arguments, arguments->names + 1, arguments->name_count - 1);
+    if (code == CLI_EXIT_OK) {
+        code = cli_adapters_guard(&run.all, cli_value(arguments, CLI_OPTION_OUTPUT));
     }
-    free(run.loras);
-    free(run.adapters);
+    if (code == CLI_EXIT_OK) {
+        code = cli_rewrite_planned(app, arguments, &planner);
+    }
+    cli_adapters_close(&run.all);
     return code;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer/mix.h - models computed from others: averages, and adapters (LoRA) merged into what they were trained on, or
- * extracted from what they were merged into.
+ * coffer/mix.h - models computed from others: averages, and adapters (LoRA) merged into what they were trained on,
+ * extracted from what they were merged into, or added to one.
  *
  *     coffer_lora *lora;
  *     coffer_lora_open(&lora, "adapter/", NULL, NULL, &err);
@@ -242,6 +242,74 @@ COFFER_API coffer_status coffer_extract_lora_run(coffer_extraction *extraction, 
 /* Releases the plan; NULL is allowed. */
 COFFER_API void coffer_extraction_free(coffer_extraction *extraction);
 
+/* ---- Adding ------------------------------------------------------------------------------------------------------ */
+
+/* An adapter that does what several do together: which modules they have, and then its matrices. For one thread at a
+   time. */
+typedef struct coffer_addition coffer_addition;
+
+/* A module of it. Handed out by pointer, and grows at its end in later versions. */
+typedef struct coffer_added {
+    const char
+        *module; /* without what names of adapters begin and end with; not terminated. Borrowed from an adapter */
+    size_t module_len;
+    size_t adapter_count; /* how many of the adapters have it */
+    uint64_t rank_sum;    /* of their matrices, together */
+    uint64_t rank;        /* of its matrices */
+    /* The share of the sum that stays with a smaller rank: 1 less the squared length of what is dropped by that of the
+       sum. 0 until it is computed; 1 where no rank is dropped. */
+    double kept;
+} coffer_added;
+
+/* How adapters are added. */
+typedef struct coffer_add_lora_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* NULL: coffer_libc_allocator() */
+    uint64_t rank; /* the most that its matrices have; 0: as much as the adapters have together, and nothing is lost */
+    coffer_dtype
+        dtype; /* of its matrices: F32, BF16 or F16; COFFER_UNKNOWN_DTYPE: that of all of theirs, or else F32 */
+} coffer_add_lora_options;
+#define COFFER_ADD_LORA_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(coffer_add_lora_options), NULL, 0, COFFER_UNKNOWN_DTYPE                                                 \
+    }
+
+/*
+ * Plans the adapter (LoRA) whose product is the sum of those of some adapters, each times its factor and its scale, in
+ * every module that one of them has. Its own factor is 1. It has the names of the adapters, which are all of PEFT, with
+ * their configurations, or none is. Nothing is read of tensors or written. The adapters are borrowed until the plan is
+ * freed.
+ *
+ * COFFER_ERR_UNSUPPORTED for what is no product of two matrices: whole tensors, DoRA, LoHa, LoKr, a convolution's core;
+ * for names of two kinds; for adapters that state different bases; and with a rank, when the system has no LAPACK.
+ * COFFER_ERR_SIZE when the adapters are for tensors of different shapes; COFFER_ERR_ARGUMENT for a scale that is not
+ * finite, and for a rank that is not below the largest that they have together. *addition is NULL on failure.
+ */
+COFFER_API coffer_status coffer_add_lora_plan(coffer_addition **addition, const coffer_adapter *adapters, size_t count,
+                                              const coffer_add_lora_options *options, coffer_error *err);
+/* How many modules it has. */
+COFFER_API size_t coffer_addition_count(const coffer_addition *addition);
+/* One of them, by their names; NULL when i is not below the count. Borrowed from the plan. */
+COFFER_API const coffer_added *coffer_addition_at(const coffer_addition *addition, size_t i);
+/* Whether it is a folder with two files, as PEFT has it; else it is one file. */
+COFFER_API bool coffer_addition_is_folder(const coffer_addition *addition);
+/*
+ * Carries the plan out, once: writes adapter_model.safetensors and adapter_config.json into the folder `path`, which
+ * has to be there; or the file `path`. Files appear, and are replaced, as those of coffer_extract_lora_run.
+ *
+ * Matrices are stacked: those that were lora_A as they are, those that were lora_B times factor and scale, rounded once
+ * to F32, and then all to their dtype. With a smaller rank it is the best approximation of that rank, computed in F32
+ * from the matrices alone (QR of both, and the singular values of a square matrix of the rank). Memory is about three
+ * times the matrices of one module as F32, with a smaller rank five times and 13 squares of the rank. `writing` as of
+ * coffer_extract_lora_run; of `reading` only progress counts, which is of modules. COFFER_ERR_NUMBER for a matrix with
+ * an infinity or a NaN, and for numbers that are too large for the dtype. After a failure the plan can only be freed.
+ */
+COFFER_API coffer_status coffer_add_lora_run(coffer_addition *addition, const char *path,
+                                             const coffer_writer_options *writing, const coffer_read_options *reading,
+                                             coffer_error *err);
+/* Releases the plan; NULL is allowed. */
+COFFER_API void coffer_addition_free(coffer_addition *addition);
+
 /* ---- Averages ---------------------------------------------------------------------------------------------------- */
 
 /* The most models of an average. */
@@ -292,9 +360,9 @@ typedef struct coffer_average_options {
  *
  * Tensors of other dtypes than F16, BF16, F32 and F64 have to be the same bytes in all models, and stay as they are;
  * that they differ is found when the plan is carried out, before anything is written: COFFER_ERR_DTYPE. Fails as
- * coffer_rewrite_plan does, with COFFER_ERR_UNSUPPORTED for adapters, whose factors cannot be averaged;
- * COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern matches none; COFFER_ERR_ARGUMENT for
- * weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
+ * coffer_rewrite_plan does, with COFFER_ERR_UNSUPPORTED for adapters, whose factors cannot be averaged
+ * (coffer_add_lora_plan adds them); COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern
+ * matches none; COFFER_ERR_ARGUMENT for weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
  */
 COFFER_API coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const *models, size_t count,
                                              const coffer_average_options *options,

@@ -260,8 +260,11 @@ static coffer_status average_refuse_adapters(const coffer *const *models, size_t
             }
             return coffer__lora_fail(
                 err, COFFER_ERR_UNSUPPORTED, tensor,
-                "is a factor of an adapter (LoRA), and averages of factors are not factors of the average: merge the "
-                "adapters into their base, each with its weight (coffer merge-lora BASE A B --scale 0.5 --scale 0.5)");
+                said.kind == COFFER_ADAPTER_LORA
+                    ? "is a factor of an adapter (LoRA), and averages of factors are not factors of the average: make "
+                      "one adapter of them, each with its weight (coffer add-lora A B --scale 0.5 --scale 0.5)"
+                    : "is a factor of an adapter, and averages of factors are not factors of the average: merge the "
+                      "adapters into their base (coffer merge-lora BASE A B --scale 0.5 --scale 0.5)");
         }
     }
     return COFFER_OK;

@@ -346,7 +346,7 @@ coffer_status coffer_extract_lora_run(coffer_extraction *extraction, const char 
         status = extract_run_all(extraction, &files, &progress, how.threads, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__extract_publish(&files, err);
+        status = coffer__adapter_publish(&files.adapter, err);
     }
     coffer__extract_close(&files);
     if (status == COFFER_OK && progress.call != NULL) {

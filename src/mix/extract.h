@@ -5,17 +5,17 @@
  *   extract           the plan: which tensors differ, and what is made of each
  *   extract_subtract  differences of two tensors: a look at all of them, and stretches of one in memory
  *   extract_factors   the two matrices of a difference
- *   extract_files     the adapter's two files: names, configuration, publishing
+ *   extract_files     what is in the adapter's two files: names, configuration
+ *   adapter_files     writing and publishing them
  *   lapack            the library that does the algebra
  */
 #ifndef COFFER_MIX_EXTRACT_H
 #define COFFER_MIX_EXTRACT_H
 
+#include "adapter_files.h"
 #include "coffer.h"
 #include "lapack.h"
 #include "names.h"
-#include "paths.h"
-#include "sink.h"
 
 /* A tensor that both models have. */
 typedef struct coffer__extract_item {
@@ -85,15 +85,9 @@ void coffer__extract_pair_free(const coffer_extraction *extraction, coffer__extr
 /* The adapter's file, which is being written, and its configuration, which is complete. */
 typedef struct coffer__extract_files {
     const coffer_extraction *extraction;
-    coffer_header *header;
-    coffer_writer *writer;
+    coffer__adapter_files adapter;
     uint32_t *pairs; /* numbers of the items that have two matrices, by the names of their layers */
     size_t pair_count;
-    size_t number; /* of the next tensor of the declaration */
-    coffer__byte_sink config;
-    bool config_open;
-    coffer__path config_path;
-    coffer__path old_path; /* where an older configuration is while the new files get their names */
 } coffer__extract_files;
 
 /* Begins both. `files` is closed by coffer__extract_close, also after a failure. */
@@ -102,8 +96,6 @@ coffer_status coffer__extract_open(coffer__extract_files *files, const coffer_ex
 /* Writes what the next item has, in their order: its two matrices, or of one of rank 0 its tensor. */
 coffer_status coffer__extract_write(coffer__extract_files *files, const coffer__extract_item *item,
                                     const coffer__extract_pair *pair, coffer_error *err);
-/* Gives both their names. */
-coffer_status coffer__extract_publish(coffer__extract_files *files, coffer_error *err);
 void coffer__extract_close(coffer__extract_files *files);
 
 #endif

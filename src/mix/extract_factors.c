@@ -64,29 +64,20 @@ typedef struct factoring {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Takes memory for a part from *to, if it is there at all; counts it in any case. */
-static float *factor_take(float **to, size_t *count, size_t rows, size_t columns)
-{
-    float *part = *to;
-    *count += rows * columns;
-    *to = part != NULL ? part + rows * columns : NULL;
-    return part;
-}
-
 /* Called twice: without a block it only counts. */
 static void factor_divide(factoring *f, float *to)
 {
     f->block_count = 0;
-    f->tile = factor_take(&to, &f->block_count, f->tile_rows, f->columns);
-    f->left = factor_take(&to, &f->block_count, f->rows, f->width);
-    f->right = factor_take(&to, &f->block_count, f->columns, f->width);
-    f->next = factor_take(&to, &f->block_count, f->columns, f->width);
-    f->triangle = factor_take(&to, &f->block_count, f->width, f->width);
-    f->left_turn = factor_take(&to, &f->block_count, f->width, f->width);
-    f->right_turn = factor_take(&to, &f->block_count, f->width, f->width);
-    f->small_right = factor_take(&to, &f->block_count, f->width, f->width);
-    f->values = factor_take(&to, &f->block_count, f->width, 1);
-    f->work = factor_take(&to, &f->block_count, coffer__lapack_work(f->width), 1);
+    f->tile = coffer__lapack_take(&to, &f->block_count, f->tile_rows, f->columns);
+    f->left = coffer__lapack_take(&to, &f->block_count, f->rows, f->width);
+    f->right = coffer__lapack_take(&to, &f->block_count, f->columns, f->width);
+    f->next = coffer__lapack_take(&to, &f->block_count, f->columns, f->width);
+    f->triangle = coffer__lapack_take(&to, &f->block_count, f->width, f->width);
+    f->left_turn = coffer__lapack_take(&to, &f->block_count, f->width, f->width);
+    f->right_turn = coffer__lapack_take(&to, &f->block_count, f->width, f->width);
+    f->small_right = coffer__lapack_take(&to, &f->block_count, f->width, f->width);
+    f->values = coffer__lapack_take(&to, &f->block_count, f->width, 1);
+    f->work = coffer__lapack_take(&to, &f->block_count, coffer__lapack_work(f->width), 1);
 }
 
 /* Whether the parts are of sizes that a size_t counts: 12 times the elements and those of a tile are more than all. */
@@ -218,13 +209,23 @@ static coffer_status factor_find_basis(factoring *f)
 
 /* ---- the matrices ------------------------------------------------------------------------------------------------ */
 
+/* What is lost is summed up by itself, since the difference of two nearly equal sums would not show it: the values beyond
+   the rank, and what of D is outside of the basis. Of that only the two sums are known. */
+static double factor_kept(const factoring *f)
+{
+    const double all = f->item->square * (double)f->scale * (double)f->scale;
+    const double dropped = factor_square(f->values + f->rank, f->width - f->rank);
+    const double found = factor_square(f->values, f->width);
+    const bool whole = f->width == (f->rows < f->columns ? f->rows : f->columns);
+    const double lost = dropped + (whole || found > all ? 0 : all - found);
+    return lost < all ? 1 - lost / all : 0;
+}
+
 /* Each of the two matrices gets the square root of the values, so that both are of the same size. Afterwards D is
    nearly (left left_turn) (right right_turn)', with as many columns of the turns as the rank has. */
 static coffer_status factor_decompose(factoring *f)
 {
     const coffer__lapack *lapack = &f->extraction->lapack;
-    const double all = f->item->square * (double)f->scale * (double)f->scale;
-    double kept = 0;
     coffer_status status =
         coffer__lapack_orthonormalize(lapack, f->left, f->rows, f->width, f->triangle, f->work, f->err);
     if (status == COFFER_OK) {
@@ -233,13 +234,12 @@ static coffer_status factor_decompose(factoring *f)
     }
     for (size_t k = 0; k < f->rank && status == COFFER_OK; k++) {
         const float root = (float)coffer__root((double)f->values[k] / (double)f->scale);
-        kept += (double)f->values[k] * (double)f->values[k];
         for (size_t i = 0; i < f->width; i++) {
             f->left_turn[i + k * f->width] *= root;
             f->right_turn[i + k * f->width] = f->small_right[k + i * f->width] * root;
         }
     }
-    f->item->told.kept = kept < all ? kept / all : 1;
+    f->item->told.kept = status == COFFER_OK ? factor_kept(f) : 0;
     return status;
 }
 

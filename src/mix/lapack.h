@@ -69,6 +69,15 @@ typedef struct coffer__lapack_product {
 void coffer__lapack_multiply(const coffer__lapack *lapack, const coffer__lapack_product *product,
                              const coffer__lapack_matrix *a, const coffer__lapack_matrix *b, float *c, size_t stride);
 
+/* Takes memory for a part from *to, if it is there at all; counts it in any case. */
+static inline float *coffer__lapack_take(float **to, size_t *count, size_t rows, size_t columns)
+{
+    float *part = *to;
+    *count += rows * columns;
+    *to = part != NULL ? part + rows * columns : NULL;
+    return part;
+}
+
 /* Numbers that the two below need to work with, for matrices of at most so many columns. */
 size_t coffer__lapack_work(size_t columns);
 /* Makes the columns of a matrix, at least as many rows as columns, an orthonormal basis of what they span, and more

@@ -130,7 +130,10 @@ static int lora_compare(const lora_tensors *all, uint32_t a, uint32_t b)
     if (whole != (other->part == COFFER__LORA_WHOLE)) {
         return whole ? -1 : 1;
     }
-    return coffer__compare_names(one->module.text, one->module.len, other->module.text, other->module.len);
+    const int modules = coffer__compare_names(one->module.text, one->module.len, other->module.text, other->module.len);
+    return modules != 0 ? modules
+                        : coffer__compare_names(one->beginning.text, one->beginning.len, other->beginning.text,
+                                                other->beginning.len);
 }
 
 static bool lora_before(const void *ctx, uint32_t a, uint32_t b)

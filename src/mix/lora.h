@@ -54,9 +54,11 @@ typedef struct coffer__lora_config {
     bool by_root;      /* use_rslora */
     bool by_magnitude; /* use_dora */
     bool fan_in_fan_out;
+    coffer__name base; /* base_model_name_or_path and task_type, as JSON has strings; empty for null */
+    coffer__name task;
     coffer__lora_patterns ranks;
     coffer__lora_patterns alphas;
-    char *text; /* the strings that patterns point into */
+    char *text; /* the strings that patterns and the two above point into */
     size_t text_size;
     size_t text_used;
 } coffer__lora_config;
@@ -69,6 +71,8 @@ void coffer__lora_config_free(coffer__lora_config *config, const coffer_allocato
    another rank. */
 coffer_status coffer__lora_config_factor(const coffer__lora_config *config, coffer__name module, uint64_t rank,
                                          double *factor, coffer_error *err);
+/* Whether a pattern that is this text stands for nothing but it. */
+bool coffer__lora_config_is_plain(coffer__name key);
 /* A number of JSON as a double; false for what is none, or beyond a double's range. */
 bool coffer__lora_number(const char *text, size_t len, double *value);
 
@@ -90,7 +94,8 @@ typedef enum coffer__lora_part {
 /* What a name says. */
 typedef struct coffer__lora_said {
     coffer__name module; /* the name without what only adapters have at its beginning and end; of a whole tensor, all */
-    unsigned part;       /* a coffer__lora_part */
+    coffer__name beginning;   /* what was before it */
+    unsigned part;            /* a coffer__lora_part */
     coffer_adapter_kind kind; /* COFFER_ADAPTER_WHOLE where any kind may have the part */
     bool embedding;
     bool flat;     /* the module's dots are underscores */
@@ -161,6 +166,9 @@ coffer_status coffer__lora_fail(coffer_error *err, coffer_status status, const c
 coffer_status coffer__lora_measure(coffer__lora_module *module, coffer_error *err);
 /* Whether a module fits a tensor of the base; *transposed tells which way round. Where both ways fit, `prefers` decides. */
 bool coffer__lora_fits(const coffer__lora_module *module, const coffer_tensor *base, bool prefers, bool *transposed);
+
+/* Whether two modules with a pair of matrices each can be added: they are for tensors of the same shape. */
+bool coffer__lora_alike(const coffer__lora_module *one, const coffer__lora_module *other);
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
@@ -256,6 +264,11 @@ static inline uint64_t coffer__lora_lines(const coffer__lora_change *change)
     return product->by_columns ? product->columns : product->matrices[0].rows;
 }
 
+/* Reads the elements of a tensor as F32. Fails for one that is infinite or a NaN. `buffer` has COFFER__LORA_BUFFER_SIZE
+   bytes. */
+#define COFFER__LORA_BUFFER_SIZE ((size_t)1 << 20)
+coffer_status coffer__lora_read(const coffer *model, const coffer_tensor *tensor, float *to, uint8_t *buffer,
+                                coffer_error *err);
 /* Reads the matrices of all changes into memory. What it allocated is released with the merge. */
 coffer_status coffer__lora_load(coffer__lora_merge *merge, coffer_error *err);
 /* Finds the factors of all changes of DoRA, whose matrices are in memory: reads the tensors that they are for. */

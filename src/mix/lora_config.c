@@ -152,7 +152,7 @@ static coffer_status lora_config_bool(const lora_config_reader *reader, const ch
 
 /* PEFT takes the key for the end of a regular expression. Names are what people write there; anything that would match
    other text than itself is refused, the dot excepted. */
-static bool lora_config_is_plain(coffer__name key)
+bool coffer__lora_config_is_plain(coffer__name key)
 {
     for (size_t i = 0; i < key.len; i++) {
         if (key.text[i] == '\0' || strchr("\\^$*+?()[]{}|", key.text[i]) != NULL) {
@@ -194,7 +194,7 @@ static coffer_status lora_config_pattern(lora_config_reader *reader, const char 
         return status;
     }
     made.key = lora_config_trim(made.key);
-    if (!lora_config_is_plain(made.key)) {
+    if (!coffer__lora_config_is_plain(made.key)) {
         return coffer__fail(reader->json.err, COFFER_ERR_UNSUPPORTED,
                             "in " COFFER__LORA_CONFIG_NAME
                             ", %q of %q is a regular expression, and only names are understood: "
@@ -330,6 +330,18 @@ static coffer_status lora_config_kind(const lora_config_reader *reader, coffer__
                         value.text, value.len);
 }
 
+/* Keeps a string as JSON has it. What was unescaped of its key is used up. */
+static coffer__name lora_config_keep(coffer__lora_config *config, coffer__name value)
+{
+    if (value.text[0] != '"') {
+        return (coffer__name){ NULL, 0 };
+    }
+    char *const to = config->text + config->text_used;
+    memcpy(to, value.text, value.len);
+    config->text_used += value.len;
+    return (coffer__name){ to, value.len };
+}
+
 /* A member that is one value. */
 static coffer_status lora_config_take(lora_config_reader *reader, coffer__name key, coffer__name value)
 {
@@ -357,6 +369,14 @@ static coffer_status lora_config_take(lora_config_reader *reader, coffer__name k
     }
     if (lora_config_is(key, "peft_type")) {
         return lora_config_kind(reader, value);
+    }
+    if (lora_config_is(key, "base_model_name_or_path")) {
+        config->base = lora_config_keep(config, value);
+        return COFFER_OK;
+    }
+    if (lora_config_is(key, "task_type")) {
+        config->task = lora_config_keep(config, value);
+        return COFFER_OK;
     }
     for (size_t i = 0; i < sizeof lora_config_refused / sizeof lora_config_refused[0]; i++) {
         if (lora_config_is(key, lora_config_refused[i].key) && !lora_config_is_nothing(value)) {

@@ -13,9 +13,9 @@
 #include <string.h>
 
 /* Elements of a matrix that are read at a time, and of those that are decoded at a time. */
-#define LORA_READ_ELEMENTS ((size_t)1 << 17)
-#define LORA_DECODE_ELEMENTS 512
 #define LORA_ELEMENT_SIZE 8 /* bytes, at most */
+#define LORA_READ_ELEMENTS (COFFER__LORA_BUFFER_SIZE / LORA_ELEMENT_SIZE)
+#define LORA_DECODE_ELEMENTS 512
 
 /* A tensor on its way into memory: element i of the file goes to `to`, in the same order or transposed. */
 typedef struct lora_reading {
@@ -25,7 +25,7 @@ typedef struct lora_reading {
     uint64_t columns;
     bool transposed;
     float *to;
-    uint8_t *buffer; /* LORA_READ_ELEMENTS of any dtype */
+    uint8_t *buffer; /* COFFER__LORA_BUFFER_SIZE bytes */
     coffer_error *err;
 } lora_reading;
 
@@ -77,6 +77,13 @@ static coffer_status lora_read_tensor(const lora_reading *reading)
         }
     }
     return COFFER_OK;
+}
+
+coffer_status coffer__lora_read(const coffer *model, const coffer_tensor *tensor, float *to, uint8_t *buffer,
+                                coffer_error *err)
+{
+    const lora_reading reading = { .model = model, .tensor = tensor, .to = to, .buffer = buffer, .err = err };
+    return lora_read_tensor(&reading);
 }
 
 /* Reads a tensor to where the next matrix goes; *matrix is that place. */
@@ -219,13 +226,12 @@ static bool lora_count_numbers(const coffer__lora_merge *merge, size_t *count)
 
 coffer_status coffer__lora_load(coffer__lora_merge *merge, coffer_error *err)
 {
-    const size_t buffer_size = LORA_READ_ELEMENTS * LORA_ELEMENT_SIZE;
     if (!lora_count_numbers(merge, &merge->matrices_count)) {
         merge->matrices_count = 0;
         return coffer__fail(err, COFFER_ERR_MEMORY, "the matrices of the adapters are larger than any memory");
     }
     merge->matrices = coffer__alloc_array(&merge->allocator, merge->matrices_count, sizeof *merge->matrices, err);
-    uint8_t *buffer = coffer__alloc_array(&merge->allocator, buffer_size, 1, err);
+    uint8_t *buffer = coffer__alloc_array(&merge->allocator, COFFER__LORA_BUFFER_SIZE, 1, err);
     coffer_status status = merge->matrices != NULL && buffer != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
     lora_loading loading = { merge, merge->matrices, buffer, err };
     for (size_t i = 0; i < merge->count && status == COFFER_OK; i++) {
@@ -233,6 +239,6 @@ coffer_status coffer__lora_load(coffer__lora_merge *merge, coffer_error *err)
             status = lora_load_change(&loading, &merge->changes[i]);
         }
     }
-    coffer__free_array(&merge->allocator, buffer, buffer_size, 1);
+    coffer__free_array(&merge->allocator, buffer, COFFER__LORA_BUFFER_SIZE, 1);
     return status;
 }

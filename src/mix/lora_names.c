@@ -164,8 +164,10 @@ static coffer_status lora_refuse_other(coffer__name name, coffer_error *err)
 /* What only adapters have before the name of a module. */
 static void lora_cut_beginning(coffer__lora_said *said)
 {
+    said->beginning = (coffer__name){ said->module.text, 0 };
     for (size_t i = 0; i < sizeof lora_flat_beginnings / sizeof lora_flat_beginnings[0]; i++) {
         if (lora_begins(said->module, lora_flat_beginnings[i])) {
+            said->beginning.len = strlen(lora_flat_beginnings[i]);
             said->module = lora_without_beginning(said->module, lora_flat_beginnings[i]);
             said->flat = true;
             return;
@@ -173,6 +175,7 @@ static void lora_cut_beginning(coffer__lora_said *said)
     }
     said->prefixed = lora_begins(said->module, "base_model.model.");
     if (said->prefixed) {
+        said->beginning.len = sizeof "base_model.model." - 1;
         said->module = lora_without_beginning(said->module, "base_model.model.");
     }
 }

@@ -208,3 +208,9 @@ bool coffer__lora_fits(const coffer__lora_module *module, const coffer_tensor *b
     *transposed = (prefers || module->said.embedding) && lora_fits_transposed(base, down, up);
     return *transposed || (!module->said.embedding && lora_fits_plainly(base, down, up));
 }
+
+bool coffer__lora_alike(const coffer__lora_module *one, const coffer__lora_module *other)
+{
+    return one->said.embedding == other->said.embedding && one->shapes[0].rows == other->shapes[0].rows &&
+           lora_same_from(1, one->parts[COFFER__LORA_DOWN], other->parts[COFFER__LORA_DOWN]);
+}

@@ -711,6 +711,27 @@ void test_extracting()
     unlink("f.safetensors");
 }
 
+void test_adding()
+{
+    write_matrices("e.safetensors",
+                   { { "lora_unet_q.lora_down.weight", 2, 30, 1.0F }, { "lora_unet_q.lora_up.weight", 20, 2, 1.0F } });
+    const cofferpp::lora lora("e.safetensors");
+    const coffer_adapter adapters[] = { { lora.get(), 1.0 }, { lora.get(), 0.5 } };
+    cofferpp::addition sum(adapters);
+    EXPECT(sum.size() == 1 && sum.at(0)->rank == 4 && sum.at(0)->adapter_count == 2 && sum.at(1) == nullptr);
+    EXPECT(!sum.is_folder());
+    sum.run("f.safetensors");
+    EXPECT(sum.at(0)->kept == 1);
+    EXPECT(cofferpp::model("f.safetensors").size() == 2);
+    EXPECT(thrown_by([&] { return cofferpp::addition({}); }).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(thrown_by([&] {
+               sum.run("f.safetensors");
+               return 0;
+           }).code() == COFFER_ERR_ARGUMENT);
+    unlink("e.safetensors");
+    unlink("f.safetensors");
+}
+
 void test_hashing()
 {
     cofferpp::hasher hasher(COFFER_SHA256);
@@ -981,6 +1002,7 @@ int main()
     test_rewriting();
     test_mixing();
     test_extracting();
+    test_adding();
     test_hashing();
     test_digests();
     test_verifying();

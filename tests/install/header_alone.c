@@ -22,6 +22,7 @@ coffer_exchange_run_options header_exchange_run_options = COFFER_EXCHANGE_RUN_OP
 coffer_lora_options header_lora_options = COFFER_LORA_OPTIONS_INIT;
 coffer_merge_lora_options header_merge_lora_options = COFFER_MERGE_LORA_OPTIONS_INIT;
 coffer_extract_lora_options header_extract_lora_options = COFFER_EXTRACT_LORA_OPTIONS_INIT;
+coffer_add_lora_options header_add_lora_options = COFFER_ADD_LORA_OPTIONS_INIT;
 coffer_average_options header_average_options = COFFER_AVERAGE_OPTIONS_INIT;
 
 coffer_error header_error;

@@ -30,7 +30,9 @@ from ._load import load as load
 from ._manifest import Manifest as Manifest
 from ._manifest import ManifestEntry as ManifestEntry
 from ._manifest import ManifestProblem as ManifestProblem
+from ._mix import Added as Added
 from ._mix import Extracted as Extracted
+from ._mix import add_lora as add_lora
 from ._mix import average as average
 from ._mix import extract_lora as extract_lora
 from ._mix import merge_lora as merge_lora

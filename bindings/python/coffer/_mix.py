@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import _native
 from ._dtypes import FORMAT
 from ._models import Source, _opened
 from ._options import Sync, several, size_of
@@ -127,6 +128,71 @@ def extract_lora(
                 os.rmdir(output)
             raise
     return [Extracted(*tensor) for tensor in told]
+
+
+class Added(NamedTuple):
+    """A module of an adapter that was made of several: how many of them have it, the ranks that they have together, and its own.
+    `kept`: the share of the sum's squares that stays with a smaller rank; None when it was not computed."""
+
+    module: str
+    adapters: int
+    rank_sum: int
+    rank: int
+    kept: float | None
+
+
+def add_lora(
+    adapters: Path | Iterable[Path] | Mapping[Path, float],
+    output: Path,
+    *,
+    scale: float = 1.0,
+    rank: int | None = None,
+    select: str | Iterable[str] = (),
+    dtype: str | None = None,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> list[Added]:
+    """Writes the adapter (LoRA) whose product is the sum of those of some adapters. Returns what it has of each module.
+
+    adapters        as of merge_lora; a mapping has the scale of each
+    output          the folder of the adapter, which is made if it is not there; of adapters with the names of kohya's scripts or of
+                    diffusers, the file
+    scale           how much of each adapter is added, where they are no mapping
+    rank            the most that its matrices have; None: as much as the adapters have together, and nothing is lost
+    select          patterns of the adapters' tensors that count; all without
+    dtype           of the matrices: F32, BF16 or F16, as files or as frameworks call them; None: that of all adapters, or F32
+    digests, sync, dry_run   as of coffer.rewrite
+    progress        called with the modules done and in all
+
+    What is there is replaced. A smaller rank needs OpenBLAS or another LAPACK: docs/mixing.md.
+    """
+    scales = adapters if isinstance(adapters, Mapping) else dict.fromkeys(_paths(adapters), scale)
+    made: list[Path] = []
+
+    def make_folder() -> None:
+        if not os.path.isdir(output):
+            os.mkdir(output)
+            made.append(output)
+
+    try:
+        told = _native.add_lora(
+            ("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(several(select))),
+            0 if rank is None else rank,
+            None if dtype is None else FORMAT.get(dtype, dtype),
+            make_folder,
+            path=None if dry_run else output,
+            digests=digests,
+            sync=sync,
+            progress=progress,
+        )
+    except BaseException:
+        for folder in made:
+            if not os.listdir(folder):
+                os.rmdir(folder)
+        raise
+    return [Added(*module) for module in told]
 
 
 def average(

@@ -601,6 +601,21 @@ def import_file(
     """Looks at a file of another program, and writes what is in it as safetensors where there is an output. What `coffer.convert`
     makes a `Conversion` of."""
 
+def add_lora(
+    adapters: tuple[str, tuple[tuple[str | bytes | os.PathLike[str], float], ...], tuple[str, ...]],
+    rank: int,
+    dtype: str | None,
+    make_folder: Callable[[], object],
+    *,
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    progress: Progress | None = None,
+) -> list[tuple[str, int, int, int, float | None]]:
+    """Writes an adapter that does what several do together, `adapters` being as `mix` of Model.rewrite; None: only plans it. A rank of
+    0: all of theirs. `make_folder` is called before a folder is written to. Of each module its name, how many adapters have it, the
+    ranks that they have together, its own, and how much of the sum is kept (None: not computed)."""
+
 def export_file(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],

@@ -190,8 +190,7 @@ int py_mix_init(const py_state *state, py_mix *mix, PyObject *given)
 
 /* ---- without Python ---- */
 
-static coffer_status mix_plan_lora(py_mix *mix, coffer_rewrite **rewrite, const coffer *model,
-                                   const coffer_rewrite_options *options, coffer_error *err)
+coffer_status py_mix_open(py_mix *mix, coffer_error *err)
 {
     coffer_open_options open = COFFER_OPEN_OPTIONS_INIT;
     open.access = COFFER_READ;
@@ -203,14 +202,17 @@ static coffer_status mix_plan_lora(py_mix *mix, coffer_rewrite **rewrite, const 
         }
         mix->adapters[i].lora = mix->loras[i];
     }
-    return coffer_merge_lora_plan(rewrite, model, mix->adapters, mix->count, NULL, options, err);
+    return COFFER_OK;
 }
 
 coffer_status py_mix_plan(py_mix *mix, coffer_rewrite **rewrite, const coffer *model,
                           const coffer_rewrite_options *options, coffer_error *err)
 {
     if (mix->loras != NULL) {
-        return mix_plan_lora(mix, rewrite, model, options, err);
+        const coffer_status status = py_mix_open(mix, err);
+        return status == COFFER_OK
+                   ? coffer_merge_lora_plan(rewrite, model, mix->adapters, mix->count, NULL, options, err)
+                   : status;
     }
     if (mix->models == NULL) {
         return coffer_rewrite_plan(rewrite, model, options, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rewrite computes from other models (py_mix.c), and what extracting shares with it. */
+/* What a rewrite computes from other models (py_mix.c), and what extracting and adding share with it. */
 #ifndef PY_MIX_H
 #define PY_MIX_H
 
@@ -26,6 +26,8 @@ typedef struct py_mix {
 const char *py_pattern_text(PyObject *text);
 /* From what Python says; None or NULL for nothing. py_mix_free follows in any case. */
 int py_mix_init(const py_state *state, py_mix *mix, PyObject *given);
+/* Opens the adapters, without the GIL. They are closed by py_mix_deinit. */
+coffer_status py_mix_open(py_mix *mix, coffer_error *err);
 /* Plans it, without the GIL. Adapters are opened here, and released after the plan. */
 coffer_status py_mix_plan(py_mix *mix, coffer_rewrite **rewrite, const coffer *model,
                           const coffer_rewrite_options *options, coffer_error *err);

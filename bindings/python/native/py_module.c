@@ -141,6 +141,8 @@ static PyMethodDef module_functions[] = {
       "Looks at a file of another program, and writes what is in it as safetensors." },
     { "export_file", (PyCFunction)(void (*)(void))py_export_file, METH_VARARGS | METH_KEYWORDS,
       "Writes a file of tensors as one of another program." },
+    { "add_lora", (PyCFunction)(void (*)(void))py_add_lora, METH_VARARGS | METH_KEYWORDS,
+      "Writes an adapter that does what several do together, or only plans it." },
     { "export_format", py_export_format, METH_O, "The format of another program that a path's ending stands for." },
     { "list_facilities", py_list_facilities, METH_O,
       "What loading may use, and what not: name, whether it can be used, what it is or why not, and what to change." },

@@ -66,6 +66,7 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.export_file and export_format (py_export.c). */
 PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_add_lora(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_export_format(PyObject *module, PyObject *path);
 /* coffer._native.record_digests (py_model_digest.c). */
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer.merge_lora, coffer.extract_lora and coffer.average: what they write, what they say, and what they refuse."""
+"""coffer.merge_lora, coffer.extract_lora, coffer.add_lora and coffer.average: what they write, what they say, and what they refuse."""
 
 from __future__ import annotations
 
@@ -179,6 +179,57 @@ def test_extractions_that_are_refused(two, tmp_path):
         coffer.extract_lora(*two, new, 2, progress=interrupt)
     with pytest.raises(FileNotFoundError):
         coffer.extract_lora(two[0], tmp_path / "missing", new, 2)
+    assert not new.exists()
+
+
+def adapter(folder, rank, value=1.0):
+    folder.mkdir(exist_ok=True)
+    tensors = {"lora_A.weight": np.full((rank, 30), value, np.float32), "lora_B.weight": np.ones((20, rank), np.float32)}
+    coffer.numpy.save_file({f"base_model.model.q.{name}": tensor for name, tensor in tensors.items()},
+                           folder / "adapter_model.safetensors")  # fmt: skip
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": rank, "lora_alpha": rank}))
+    return folder
+
+
+def test_adapters_are_added(tmp_path):
+    seen = []
+    paths = [adapter(tmp_path / "a", 2), adapter(tmp_path / "b", 3, 2.0)]
+    told = coffer.add_lora({paths[0]: 1, paths[1]: 0.5}, tmp_path / "new", progress=lambda *numbers: seen.append(numbers))
+    assert told == [("q", 2, 5, 5, 1.0)] and told[0].rank_sum == 5 and seen[-1] == (1, 1)
+    made = loaded(tmp_path / "new" / "adapter_model.safetensors")
+    product = made["base_model.model.q.lora_B.weight"] @ made["base_model.model.q.lora_A.weight"]
+    assert np.array_equal(product, np.full((20, 30), 2 + 0.5 * 3 * 2))
+    told = coffer.add_lora(paths, str(tmp_path / "new"), scale=2, rank=1, dtype="bfloat16", select="*.q.*", digests="xxh3-128")
+    assert told[0].rank == 1 and told[0].kept == pytest.approx(1)
+    with coffer.open(tmp_path / "new" / "adapter_model.safetensors") as file:
+        assert {tensor.dtype for _, tensor in file.items()} == {"BF16"}
+
+
+def test_a_sum_that_is_only_planned(tmp_path):
+    path = adapter(tmp_path / "a", 2)
+    assert coffer.add_lora([path, path / "adapter_model.safetensors"], tmp_path / "new", rank=3, dry_run=True) == [("q", 2, 4, 3, None)]
+    assert coffer.add_lora(path, tmp_path / "new", dry_run=True) == [("q", 1, 2, 2, 1.0)]
+    assert not (tmp_path / "new").exists()
+
+
+def test_sums_that_are_refused(tmp_path):
+    new = tmp_path / "new"
+    path = adapter(tmp_path / "a", 2)
+    for options in ({"rank": 2}, {"rank": 9}, {"dtype": "F64"}, {"dtype": "x"}, {"select": "nothing"}, {"digests": "md5"},
+                    {"scale": float("nan")}):  # fmt: skip
+        with pytest.raises(coffer.Error):
+            coffer.add_lora(path, new, **options)
+    for options in ({"rank": -1}, {"select": "a\0b"}):
+        with pytest.raises(ValueError):
+            coffer.add_lora(path, new, **options)
+    with pytest.raises(TypeError):
+        coffer.add_lora(path, new, select=[1])
+    with pytest.raises(coffer.Error):
+        coffer.add_lora([], new)
+    with pytest.raises(KeyboardInterrupt):
+        coffer.add_lora(path, new, progress=interrupt)
+    with pytest.raises(FileNotFoundError):
+        coffer.add_lora(tmp_path / "missing", new)
     assert not new.exists()
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters that peft saves, merged by peft (merge_and_unload) and by `coffer merge-lora`; and those that `coffer extract-lora`
-makes, which peft loads.
+and `coffer add-lora` make, which peft loads.
 
 Where every product and sum is exact, both have to agree to the last bit. Otherwise they differ by rounding: peft sums along the
 rank in the order that the processor's matrix product has, and rounds the product to F16 or BF16 before it adds it. The bounds
@@ -229,6 +229,78 @@ def test_what_is_extracted_loads_in_peft(case, dtype, tmp_path, recwarn):
         rounding = 4 * STEP[dtype] * (wanted.double().norm() + base[name].double().norm())
         loss = (found[name].double() - wanted.double()).norm()
         assert loss <= 1.01 * least_loss(wanted.double() - base[name].double(), rank) + rounding, name
+
+
+ADDED = {
+    "llama": (llama, [{"target_modules": ["q_proj", "v_proj", "embed_tokens"]},
+                      {"target_modules": ["v_proj", "up_proj"], "r": 3, "rank_pattern": {"up_proj": 5}}]),
+    "gpt2": (gpt2, [{"target_modules": ["c_attn"], "fan_in_fan_out": True},
+                    {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True, "use_rslora": True}]),
+    "convolutions": (Convolutions, [{"target_modules": ["wide", "line"]}, {"target_modules": ["wide", "point", "last"], "r": 2}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ADDED)
+def test_what_is_added_loads_in_peft(case, tmp_path, recwarn):
+    """peft's model with the sum has the weights of the base with all of its terms added, as peft computes each; and what it
+    computes without merging is the same as what it computes merged."""
+    torch.manual_seed(6)
+    make, configs = ADDED[case]
+    scales = [0.5, -2.0]
+    expected = {}
+    model = make()
+    base = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for i, options in enumerate(configs):
+        model = make()
+        model.load_state_dict(base)
+        made = adapted(model, options)
+        made.save_pretrained(tmp_path / str(i))
+        for name, tensor in made.merge_and_unload().state_dict().items():
+            change = (tensor.double() - base[name].double()) * scales[i]
+            expected[name] = expected.get(name, base[name].double()) + change
+    subprocess.run(
+        [sys.executable, "-m", "coffer", "add-lora", tmp_path / "0", tmp_path / "1", "--scale", "0.5", "--scale", "-2", "-o",
+         tmp_path / "sum"], check=True, capture_output=True,
+    )  # fmt: skip
+    model = make()
+    model.load_state_dict(base)
+    loaded = peft.PeftModel.from_pretrained(model, tmp_path / "sum").eval()
+    assert not [one for one in recwarn if "missing" in str(one.message).lower()]
+    tokens = torch.arange(8).unsqueeze(0)
+    apart = loaded(tokens).logits if case != "convolutions" else None
+    merged = loaded.merge_and_unload()
+    changed_names = [name for name in expected if not torch.equal(expected[name], base[name].double())]
+    assert len(changed_names) >= 3
+    for name, wanted in expected.items():
+        torch.testing.assert_close(merged.state_dict()[name].double(), wanted, rtol=1e-4, atol=1e-4)
+    if apart is not None:
+        torch.testing.assert_close(merged(tokens).logits, apart, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("rank", [2, 6])
+def test_what_is_added_at_a_smaller_rank_is_nearly_the_best(rank, tmp_path):
+    torch.manual_seed(7)
+    base = {name: tensor.clone() for name, tensor in llama().state_dict().items()}
+    changes = {}
+    for i in range(2):
+        model = llama()
+        model.load_state_dict(base)
+        made = adapted(model, {"target_modules": ["q_proj"]})
+        made.save_pretrained(tmp_path / str(i))
+        for name, tensor in made.merge_and_unload().state_dict().items():
+            changes[name] = changes.get(name, 0) + tensor.double() - base[name].double()
+    subprocess.run(
+        [sys.executable, "-m", "coffer", "add-lora", tmp_path / "0", tmp_path / "1", "--rank", str(rank), "-o", tmp_path / "sum"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    model = llama()
+    model.load_state_dict(base)
+    found = peft.PeftModel.from_pretrained(model, tmp_path / "sum").merge_and_unload().state_dict()
+    for name, change in changes.items():
+        if "q_proj" in name:
+            loss = (found[name].double() - base[name].double() - change).norm()
+            assert loss <= 1.001 * least_loss(change, rank) + 1e-4 * change.norm()
+            assert loss > 1e-3 * change.norm()
 
 
 def test_other_kinds_are_refused(tmp_path):
