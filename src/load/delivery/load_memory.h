@@ -12,8 +12,8 @@
  * copied, only to be made resident.
  *
  * In host memory an address and its offset in the file agree modulo 4096 where the dtype's alignment allows it: then
- * bytes can be read past the page cache right to their place. In large stretches they agree modulo a cell, so that each
- * cell is a huge page, and the thread that reads it is the one that first touches it.
+ * bytes can be read past the page cache right to their destination. In large stretches they agree modulo a cell, so
+ * that each cell is a huge page, and the thread that reads it is the one that first touches it.
  */
 #ifndef COFFER_LOAD_LOAD_MEMORY_H
 #define COFFER_LOAD_LOAD_MEMORY_H
@@ -25,10 +25,10 @@
 typedef struct coffer__stretch coffer__stretch;
 
 /* An address of an item, and the memory in which it is. */
-typedef struct coffer__spot {
+typedef struct coffer__allocation {
     uint64_t address;
     coffer_memory *memory;
-} coffer__spot;
+} coffer__allocation;
 
 /* Where the next items of one space go. Zero at first, but for the device. */
 typedef struct coffer__store {
@@ -41,7 +41,7 @@ typedef struct coffer__store {
    stretches as far as that suits. With `map_of`, the source of their file, that is a map of it, unless they are little or
    it cannot be had; NULL: memory of their own. COFFER_ERR_MEMORY, COFFER_ERR_DEVICE_MEMORY; then none has any. */
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
-                                const coffer__byte_source *map_of, coffer__spot *spots, coffer_error *err);
+                                const coffer__byte_source *map_of, coffer__allocation *allocations, coffer_error *err);
 /* Whether memory is a part of a map. */
 bool coffer__memory_is_map(const coffer_memory *memory);
 /* How many of `count` items, from the first on, coffer__store_row can put into one stretch of at most `most` bytes; at
