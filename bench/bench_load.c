@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading a model into host memory: cold from the disk, from the page cache, half of each, with digests checked on the way,
- * by several processes together, and from a disk that is slow. The floors are those of floor_read.c, a program that only
- * reads.
+ * Loading a model into host memory: cold from the disk, from the page cache, half of each, with digests checked on the
+ * way, by several processes together, and from a disk that is slow. The floors are those of floor_read.c, a program
+ * that only reads.
  *
- * Cold means evicted right before each measurement. The time to evict does not count, nor does releasing what was loaded.
+ * Cold means evicted right before each measurement. The time to evict does not count, nor does releasing what was
+ * loaded.
  *
  * A load makes its own memory, which the system clears page by page. So it is compared with reads into fresh memory as
  * well as with reads into memory that was touched before. A load to given places that were touched is compared with the
@@ -34,7 +35,7 @@ typedef enum load_state { LOAD_COLD, LOAD_WARM, LOAD_HALF } load_state;
 typedef struct load_case {
     const char *path;
     coffer *model;
-    coffer_window *window;
+    coffer_staging *staging;
     uint64_t size; /* of the file */
     load_state state;
     bool unverified;
@@ -44,7 +45,7 @@ typedef struct load_case {
     double first; /* seconds until the first tensor of the last load was there */
 } load_case;
 
-/* ---- the page cache ---- */
+/* ---- the page cache ---------------------------------------------------------------------------------------------- */
 
 static int open_for_reading(const char *path)
 {
@@ -68,9 +69,9 @@ static void warm(int fd, uint64_t begin, uint64_t end)
 }
 
 /*
- * A virtual machine whose kernel reports free pages gives back to its host what has been free for two seconds, and getting
- * it again can take seconds for each GB. That would be measured instead of what is loaded. So as much memory as a load
- * takes, with its windows, is taken right before it, and freed.
+ * A virtual machine whose kernel reports free pages gives back to its host what has been free for two seconds, and
+ * getting it again can take seconds for each GB. That would be measured instead of what is loaded. So as much memory as
+ * a load takes, with its staging buffers, is taken right before it, and freed.
  */
 static void wake_memory(uint64_t size)
 {
@@ -112,7 +113,7 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* ---- ours ---- */
+/* ---- ours -------------------------------------------------------------------------------------------------------- */
 
 /* Takes every item; what has memory of its own is kept in the list. Returns how many those are. */
 static size_t take_all(coffer_load *load, coffer_memory **kept)
@@ -146,7 +147,7 @@ static void add_all(const load_case *load, coffer_plan *plan)
     const size_t count = load->place == NULL ? 0 : coffer_count(load->model);
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(load->model, i);
-        const coffer_place place = { .address = (uintptr_t)load->place + tensor->offset, .size = tensor->size };
+        const coffer_destination place = { .address = (uintptr_t)load->place + tensor->offset, .size = tensor->size };
         bench_check(coffer_plan_add(plan, tensor, NULL, 0, &place, NULL, &err), &err);
     }
     if (load->place == NULL) {
@@ -168,7 +169,7 @@ static double load_ours(void *ctx)
     const double start = bench_now();
     bench_check(coffer_plan_new(&plan, load->model, NULL, &err), &err);
     add_all(load, plan);
-    bench_check(coffer_load_start(&run, plan, load->window, &options, &err), &err);
+    bench_check(coffer_load_start(&run, plan, load->staging, &options, &err), &err);
     const size_t count = take_all(run, kept);
     const double seconds = bench_now() - start;
     load->cpu = processor_seconds() - cpu;
@@ -181,9 +182,10 @@ static double load_ours(void *ctx)
     return seconds;
 }
 
-/* ---- floors ---- */
+/* ---- floors ------------------------------------------------------------------------------------------------------ */
 
-/* Seconds that the program for floors says it needs for `size` bytes like those of the file: its start does not count. */
+/* Seconds that the program for floors says it needs for `size` bytes like those of the file: its start does not count.
+   */
 static double floor_seconds(const char *kind, const char *path, uint64_t size)
 {
     double rate = 0; /* MB/s */
@@ -234,7 +236,7 @@ static double load_reusing(void *ctx)
     return read_buffered(ctx, PIECE_SIZE);
 }
 
-/* ---- rows ---- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* The state of a row with what its ratio should be at least. The text is good until the next call. */
 static const char *with_bound(const char *state, double bound)
@@ -265,7 +267,7 @@ static load_case open_case(const char *path)
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = COFFER_READ;
     bench_check(coffer_open(&load.model, path, &options, &err), &err);
-    bench_check(coffer_window_new(&load.window, NULL, &err), &err);
+    bench_check(coffer_staging_new(&load.staging, NULL, &err), &err);
     if (stat(path, &status) != 0) {
         bench_die(path, NULL);
     }
@@ -275,7 +277,7 @@ static load_case open_case(const char *path)
 
 static void close_case(load_case *load)
 {
-    coffer_window_free(load->window);
+    coffer_staging_free(load->staging);
     coffer_close(load->model);
 }
 
@@ -426,7 +428,7 @@ static void measure_over_read(const load_case *load)
     coffer_plan_free(plan);
 }
 
-/* ---- several processes ---- */
+/* ---- several processes ------------------------------------------------------------------------------------------- */
 
 /* What a rank tells the process that started it. */
 typedef struct rank_result {
@@ -438,24 +440,24 @@ static void load_rank(const load_case *load, uint32_t rank, uint32_t ranks, rank
 {
     coffer_plan *plan = NULL;
     coffer_load *run = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_error err;
     coffer_load_stats stats = { .struct_size = sizeof stats };
-    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options options = COFFER_STAGING_OPTIONS_INIT;
     options.ranks = ranks;
     options.rank = rank;
-    bench_check(coffer_window_new(&window, &options, &err), &err);
+    bench_check(coffer_staging_new(&staging, &options, &err), &err);
     bench_check(coffer_plan_new(&plan, load->model, NULL, &err), &err);
     bench_check(coffer_plan_add_all(plan, NULL, 0, rank, ranks, NULL, &err), &err);
     coffer_memory **kept = bench_alloc(coffer_plan_count(plan) * sizeof(coffer_memory *));
-    bench_check(coffer_load_start(&run, plan, window, NULL, &err), &err);
+    bench_check(coffer_load_start(&run, plan, staging, NULL, &err), &err);
     const size_t count = take_all(run, kept);
     coffer_load_stats_of(run, &stats);
     *result = (rank_result){ .read = stats.read, .needed = stats.wanted };
     release_all(kept, count);
     coffer_load_free(run);
     coffer_plan_free(plan);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
 }
 
 /* Seconds until the last of them has all that it needs; their results are shared memory. */
@@ -533,7 +535,7 @@ static void measure_ranks(void)
     remove(path);
 }
 
-/* ---- a slow disk ---- */
+/* ---- a slow disk ------------------------------------------------------------------------------------------------- */
 
 #define THROTTLE_RATE 200000000u
 #define THROTTLE_GROUP "/sys/fs/cgroup/blkio/coffer-bench"
@@ -587,7 +589,7 @@ static void measure_throttled(load_case *load)
               1e3 * least, least / load->first, with_bound("cold, 200 MB/s", 1));
 }
 
-/* ---- the files ---- */
+/* ---- the files --------------------------------------------------------------------------------------------------- */
 
 static void measure_file(const char *name, coffer_header *header, double bound)
 {

@@ -2,10 +2,10 @@
 /*
  * feed_engine FILE: loads a model into the tensors of an engine that is built as llama.cpp is.
  *
- * Such an engine has its own tensors, made before anything is loaded. Those of the CPU have memory: the plan gives their
- * addresses as places, and the bytes are read straight to them. Those of another backend are filled by a function of that
- * backend: they are loaded into memory that Coffer makes, handed over as they become ready, and released. A budget bounds how
- * many bytes wait for that, so a model of any size passes through little memory.
+ * Such an engine has its own tensors, made before anything is loaded. Those of the CPU have memory: the plan gives
+ * their addresses as places, and the bytes are read straight to them. Those of another backend are filled by a function
+ * of that backend: they are loaded into memory that Coffer makes, handed over as they become ready, and released. A
+ * budget bounds how many bytes wait for that, so a model of any size passes through little memory.
  */
 #include "coffer.h"
 
@@ -16,7 +16,7 @@
 
 #define WAITING (UINT64_C(64) << 20) /* bytes that may wait for a backend */
 
-/* ---- The engine ---- */
+/* ---- The engine -------------------------------------------------------------------------------------------------- */
 
 /* As ggml has them: where `data` is NULL, the tensor is in a backend's memory. */
 typedef struct engine_tensor {
@@ -69,14 +69,14 @@ static void engine_free(engine *made)
     free(made->tensors);
 }
 
-/* ---- Loading ---- */
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 /* One item for each of the engine's tensors, in the same order, so that an item's number is that of its tensor. */
 static coffer_status plan_engine(coffer_plan *plan, const coffer *model, const engine *into, coffer_error *err)
 {
     for (size_t i = 0; i < into->count; i++) {
         const engine_tensor *own = &into->tensors[i];
-        const coffer_place place = { .address = (uint64_t)(uintptr_t)own->data, .size = own->size };
+        const coffer_destination place = { .address = (uint64_t)(uintptr_t)own->data, .size = own->size };
         const coffer_tensor *tensor = coffer_find(model, own->name, strlen(own->name));
         if (coffer_plan_add(plan, tensor, NULL, 0, own->data != NULL ? &place : NULL, NULL, err) != COFFER_OK) {
             return err->code;
@@ -131,7 +131,7 @@ static coffer_status load_engine(const coffer *model, engine *into, coffer_error
     return status;
 }
 
-/* ---- Showing that it is there ---- */
+/* ---- Showing that it is there ------------------------------------------------------------------------------------ */
 
 static void show(const engine *loaded)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpirun -np N mpi_load MODEL: loads a model with N processes, each its part as in tensor parallelism, so that every byte
- * leaves the storage once.
+ * mpirun -np N mpi_load MODEL: loads a model with N processes, each its part as in tensor parallelism, so that every
+ * byte leaves the storage once.
  *
- * It shows what carries an exchange: one function, which brings messages from host to host. Here that is MPI; with another
- * transport only `carry` differs. This example is built where CMake finds an MPI.
+ * It shows what carries an exchange: one function, which brings messages from host to host. Here that is MPI; with
+ * another transport only `carry` differs. This example is built where CMake finds an MPI.
  */
 #include "coffer.h"
 
@@ -96,7 +96,7 @@ static void show(const coffer_exchange *exchange, const coffer_transport *transp
     uint64_t size = 0;
     uint64_t sum = 0;
     uint64_t read = 0;
-    coffer_exchange_piece piece;
+    coffer_exchange_chunk piece;
     for (size_t i = 0; i < count; i++) {
         const uint8_t *bytes = (const uint8_t *)(uintptr_t)loaded[i].address;
         for (uint64_t k = 0; k < loaded[i].size; k++) {

@@ -10,7 +10,7 @@
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
  *   - Ownership: model, header, writer, model_writer, rewrite, lora, extraction, input, imported, hasher, manifest,
- *     device, plan, window, load, loaded, keeper and buffer own what they hold; they can be moved and not copied, and
+ *     device, plan, staging, load, loaded, cache_server and buffer own what they hold; they can be moved and not copied, and
  *     one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the model that
  *     they came from, which may be moved in the meantime, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
@@ -1305,12 +1305,13 @@ class plan
 public:
     explicit plan(const model &source) : self_(detail::make(coffer_plan_new, source.get(), nullptr)) {}
 
-    /* A tensor or a slice of it, to a place, or to memory of the load. Returns the item's number, as the others do. */
-    std::size_t add(const tensor &wanted, const slice &part = {}, const coffer_place *place = nullptr)
+    /* A tensor or a slice of it, to a destination, or to memory of the load. Returns the item's number, as the others
+       do. */
+    std::size_t add(const tensor &wanted, const slice &part = {}, const coffer_destination *destination = nullptr)
     {
         std::size_t item = 0;
         const auto indices = part.indices();
-        detail::call(coffer_plan_add, get(), wanted.get(), indices.data(), indices.size(), place, &item);
+        detail::call(coffer_plan_add, get(), wanted.get(), indices.data(), indices.size(), destination, &item);
         return item;
     }
     /* The same to memory of the load on a device. */
@@ -1323,11 +1324,12 @@ public:
     }
     /* What rank `rank` of `world` takes along a dimension, of one part or of several. */
     std::size_t add_shard(const tensor &wanted, std::size_t dim, span<const std::uint64_t> parts, std::uint32_t rank,
-                          std::uint32_t world, const coffer_place *place = nullptr, const device *on = nullptr)
+                          std::uint32_t world, const coffer_destination *destination = nullptr,
+                          const device *on = nullptr)
     {
         std::size_t item = 0;
-        detail::call(coffer_plan_add_rank, get(), wanted.get(), dim, parts.data(), parts.size(), rank, world, place,
-                     on == nullptr ? nullptr : on->get(), &item);
+        detail::call(coffer_plan_add_rank, get(), wanted.get(), dim, parts.data(), parts.size(), rank, world,
+                     destination, on == nullptr ? nullptr : on->get(), &item);
         return item;
     }
     /* All tensors, as a rank takes them: by rules, or by the names of the usual transformers. */
@@ -1375,15 +1377,17 @@ private:
 };
 
 /* What bytes pass through on their way, from load to load. */
-class window
+class staging
 {
 public:
-    explicit window(const coffer_window_options *options = nullptr) : self_(detail::make(coffer_window_new, options)) {}
+    explicit staging(const coffer_staging_options *options = nullptr) : self_(detail::make(coffer_staging_new, options))
+    {
+    }
 
-    coffer_window *get() const noexcept { return self_.get(); }
+    coffer_staging *get() const noexcept { return self_.get(); }
 
 private:
-    detail::handle<coffer_window, coffer_window_free> self_;
+    detail::handle<coffer_staging, coffer_staging_free> self_;
 };
 
 /* An item that was handed out, and its memory, which lives as long as this. */
@@ -1410,13 +1414,13 @@ private:
     detail::handle<coffer_memory, coffer_memory_free> memory_;
 };
 
-/* A plan that is carried out in the background. The plan, its model and the window must outlive it:
+/* A plan that is carried out in the background. The plan, its model and the staging buffer must outlive it:
        cofferpp::load loading(plan);
        while (auto item = loading.next()) use(item->bytes()); */
 class load
 {
 public:
-    explicit load(const plan &wanted, const window *through = nullptr, const coffer_load_options *options = nullptr)
+    explicit load(const plan &wanted, const staging *through = nullptr, const coffer_load_options *options = nullptr)
         : self_(detail::make(coffer_load_start, wanted.get(), through == nullptr ? nullptr : through->get(), options))
     {
     }
@@ -1466,12 +1470,12 @@ public:
         return coffer_exchange_size(get(), round, from, to);
     }
     std::size_t size() const noexcept { return coffer_exchange_count(get()); }
-    /* A piece that one host reads; `number` is below size(). */
-    coffer_exchange_piece operator[](std::size_t number) const noexcept
+    /* A chunk that one host reads; `number` is below size(). */
+    coffer_exchange_chunk operator[](std::size_t number) const noexcept
     {
-        coffer_exchange_piece piece{};
-        coffer_exchange_at(get(), number, &piece);
-        return piece;
+        coffer_exchange_chunk chunk{};
+        coffer_exchange_at(get(), number, &chunk);
+        return chunk;
     }
     /* Loads `own`, this host's plan, together with the other hosts, and returns its items. */
     std::vector<loaded> run(const plan &own, const coffer_transport &transport,
@@ -1494,18 +1498,18 @@ private:
 };
 
 /* A model that is held in memory for processes that load it later. */
-class keeper
+class cache_server
 {
 public:
-    explicit keeper(const std::string &path, coffer_progress progress = nullptr, void *progress_ctx = nullptr)
-        : self_(detail::make(coffer_keeper_new, path.c_str(), nullptr, progress, progress_ctx))
+    explicit cache_server(const std::string &path, coffer_progress progress = nullptr, void *progress_ctx = nullptr)
+        : self_(detail::make(coffer_cache_server_new, path.c_str(), nullptr, progress, progress_ctx))
     {
     }
 
-    coffer_keeper *get() const noexcept { return self_.get(); }
+    coffer_cache_server *get() const noexcept { return self_.get(); }
 
 private:
-    detail::handle<coffer_keeper, coffer_keeper_free> self_;
+    detail::handle<coffer_cache_server, coffer_cache_server_free> self_;
 };
 
 } // namespace cofferpp

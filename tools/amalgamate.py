@@ -19,7 +19,7 @@ ROOMS = ("core", "format", "os", "os/none", "os/posix", "os/linux", "os/windows"
          "model", "write", "convert", "mix", "device", "load/plan", "load/schedule", "load/cache", "load/staging", "load/delivery",
          "load/group", "load/exchange", "load")
 # The operating system's files that Windows has others for: CMakeLists.txt chooses between them, which one file cannot.
-POSIX = re.compile(r"os_(?!windows_|no_|words)\w+\.c")
+POSIX = ("posix", "linux")
 
 OPENING = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -51,7 +51,7 @@ class Amalgamation:
         if path in self.seen:
             return ""
         self.seen.add(path)
-        if POSIX.fullmatch(path.name):
+        if self.is_posix(path):
             outer = ("#ifndef _WIN32",)
         lines, conditions = [], list(outer)
         for line in self.without_frame(path):
@@ -67,7 +67,11 @@ class Amalgamation:
                 self.follow(line, conditions)
                 lines.append(line)
         text = f"\n/* ==== {path.relative_to(self.root)} ==== */\n" + self.tidy("".join(lines))
-        return f"\n#ifndef _WIN32\n{text}#endif\n" if POSIX.fullmatch(path.name) else text
+        return f"\n#ifndef _WIN32\n{text}#endif\n" if self.is_posix(path) else text
+
+    @staticmethod
+    def is_posix(path):
+        return path.parent.name in POSIX and path.suffix == ".c"
 
     @staticmethod
     def without_frame(path):

@@ -90,9 +90,10 @@ LONGEST_FUNCTION = 60
 
 # Words that were once ours, and what the field says instead. They do not come back as a part of a name.
 WORDS = {
-    "crew": "thread pool", "doubted": "untrusted", "fickle": "unstable", "inlet": "file reader", "KEPT_APART": "NOINLINE",
-    "LAID_OUT": "ALWAYS_INLINE", "landing": "output target", "LEAST": "MIN", "misfits": "mismatches", "MOST": "MAX",
-    "outlet": "device queue", "publication": "commit", "RARELY": "UNLIKELY", "room": "capacity", "whereabouts": "residency",
+    "at_hand": "cached", "crew": "thread pool", "doubted": "untrusted", "fickle": "unstable", "inlet": "file reader",
+    "keeper": "cache server", "KEPT_APART": "NOINLINE", "LAID_OUT": "ALWAYS_INLINE", "landing": "output target",
+    "LEAST": "MIN", "misfits": "mismatches", "MOST": "MAX", "nest": "region", "outlet": "device queue", "publication": "commit",
+    "RARELY": "UNLIKELY", "room": "capacity", "spot": "allocation", "whereabouts": "residency",
 }
 
 # Tables of the library that a file outside of it derives names from.

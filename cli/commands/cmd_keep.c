@@ -13,14 +13,14 @@
 /* Tells of each load that has come, until Ctrl-C. Signals end the wait early, and are noticed by the flag. The
    library answers other processes in a thread of its own, so there is nothing to do here but to look at the count.
    Nothing tells of a new load by itself, which is why it is looked for. */
-static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
+static void keep_until_end(cli *app, const char *path, coffer_cache_server *server)
 {
     const struct timespec pause = { .tv_nsec = KEEP_LOOK_MS * 1000000L };
     uint64_t told = 0;
     while (!cli_interrupted()) {
         uint64_t bytes = 0;
         uint64_t attached = 0;
-        coffer_keeper_state(keeper, &bytes, &attached);
+        coffer_cache_server_state(server, &bytes, &attached);
         if (attached != told) {
             told = attached;
             cli_remark_path(app, path, "used by %" PRIu64 " load%s so far", told, told == 1 ? "" : "s");
@@ -34,7 +34,7 @@ static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
 static int run_keep(cli *app, const cli_arguments *arguments)
 {
     const char *path = arguments->names[0];
-    coffer_keeper *keeper = NULL;
+    coffer_cache_server *server = NULL;
     uint64_t bytes = 0;
     uint64_t attached = 0;
     char size[CLI_NUMBER_SIZE];
@@ -42,16 +42,16 @@ static int run_keep(cli *app, const cli_arguments *arguments)
     coffer_error err;
     cli_progress_begin(&progress, app, "reading", 0);
     cli_progress_part part = { &progress, 0 };
-    const coffer_status status = coffer_keeper_new(&keeper, path, NULL, cli_progress_call, &part, &err);
+    const coffer_status status = coffer_cache_server_new(&server, path, NULL, cli_progress_call, &part, &err);
     cli_progress_end(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
     }
-    coffer_keeper_state(keeper, &bytes, &attached);
+    coffer_cache_server_state(server, &bytes, &attached);
     cli_bytes_text(size, bytes);
     cli_remark_path(app, path, "kept in memory: %s; loads find it by themselves. Ctrl-C releases it", size);
-    keep_until_end(app, path, keeper);
-    coffer_keeper_free(keeper);
+    keep_until_end(app, path, server);
+    coffer_cache_server_free(server);
     return CLI_EXIT_OK;
 }
 

@@ -215,7 +215,7 @@ typedef enum coffer_status {
     COFFER_ERR_NO_DEVICE = 200,     /* no such device: no driver, one that is too old, or no permission */
     COFFER_ERR_DEVICE = 201,        /* the device's driver failed */
     COFFER_ERR_DEVICE_MEMORY = 202, /* the device has not enough memory free */
-    COFFER_ERR_PLACE = 203,         /* a place that is too small, or that overlaps itself or another */
+    COFFER_ERR_DESTINATION = 203,   /* one that is too small, or that overlaps itself or another */
     COFFER_ERR_BUDGET = 204,        /* an item that is larger than its budget, or a budget that nobody empties */
     COFFER_ERR_ENGINE = 205,        /* an engine that was asked for by name cannot be used here */
     COFFER_ERR_TAKEN = 206,         /* an item that was handed out before */

@@ -4,7 +4,7 @@
  * allow. The conventions of coffer/base.h hold.
  *
  *   coffer_plan     what is wanted of a model, and where it goes. No I/O.
- *   coffer_window   what bytes pass through on their way: memory of a fixed size, threads, registrations with devices.
+ *   coffer_staging  what bytes pass through on their way: memory of a fixed size, threads, registrations with devices.
  *                   It may serve any number of loads, one after the other, so that pinning is paid for once.
  *   coffer_load     one plan that is carried out in the background. Tensors are handed out as they become ready.
  *   coffer_exchange who reads what where several hosts load one model, and who sends what to whom.
@@ -52,8 +52,8 @@ typedef struct coffer_device_info {
  */
 COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *name, const coffer_allocator *allocator,
                                             coffer_error *err);
-/* Windows that were used for it, and memory that loads handed out, keep it open until they are freed themselves; plans,
-   running loads and memory of coffer_device_allocate do not. NULL is ignored. */
+/* Staging buffers that were used for it, and memory that loads handed out, keep it open until they are freed
+   themselves; plans, running loads and memory of coffer_device_allocate do not. NULL is ignored. */
 COFFER_API void coffer_device_close(coffer_device *device);
 /* COFFER_ERR_DEVICE when the driver fails. */
 COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
@@ -88,7 +88,7 @@ COFFER_API coffer_status coffer_list_facilities(const char *path, const coffer_a
 typedef struct coffer_plan coffer_plan;
 
 /* Where the result of one item goes. */
-typedef struct coffer_place {
+typedef struct coffer_destination {
     coffer_device *device;  /* NULL: host memory */
     uint64_t address;       /* of the first element: a pointer's value, or an address of the device */
     uint64_t size;          /* bytes from there on that may be written */
@@ -99,7 +99,7 @@ typedef struct coffer_place {
        default stream; 2, each thread's own, is refused. Without meaning in host memory. What was handed out is in place
        for every stream. */
     uint64_t stream;
-} coffer_place;
+} coffer_destination;
 
 /* One item of a plan. Pointers are borrowed from the plan. */
 typedef struct coffer_plan_item {
@@ -127,13 +127,14 @@ COFFER_API coffer_status coffer_plan_new(coffer_plan **plan, const coffer *model
 /* Releases a plan, whose loads have been freed; NULL is ignored. */
 COFFER_API void coffer_plan_free(coffer_plan *plan);
 /*
- * Adds a tensor, or the slice of it that `count` indices name, with the rules of coffer_read_slice. `place` NULL: the
- * load allocates host memory, and hands it out. *item becomes the item's number; they count from 0, in the order in
- * which they are added. The same bytes may be wanted several times. COFFER_ERR_PLACE when the place is too small or its
- * strides let elements overlap.
+ * Adds a tensor, or the slice of it that `count` indices name, with the rules of coffer_read_slice. `destination` NULL:
+ * the load allocates host memory, and hands it out. *item becomes the item's number; they count from 0, in the order in
+ * which they are added. The same bytes may be wanted several times. COFFER_ERR_DESTINATION when the destination is too
+ * small or its strides let elements overlap.
  */
 COFFER_API coffer_status coffer_plan_add(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
-                                         size_t count, const coffer_place *place, size_t *item, coffer_error *err);
+                                         size_t count, const coffer_destination *destination, size_t *item,
+                                         coffer_error *err);
 /* The same for memory that the load allocates on a device. */
 COFFER_API coffer_status coffer_plan_add_on(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
                                             size_t count, coffer_device *device, size_t *item, coffer_error *err);
@@ -142,12 +143,12 @@ COFFER_API coffer_status coffer_plan_add_on(coffer_plan *plan, const coffer_tens
  * parts along it, such as the queries, keys and values of an attention: `parts` are their sizes, in elements, whose sum
  * is that of the dimension; each is split by itself, and what the rank takes of them is put together in that order.
  * With part_count 0 the whole dimension is one part. COFFER_ERR_INDEX for a part that cannot be split evenly. `device`
- * is used where `place` is NULL.
+ * is used where `destination` is NULL.
  */
 COFFER_API coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tensor, size_t dim,
                                               const uint64_t *parts, size_t part_count, uint32_t rank, uint32_t world,
-                                              const coffer_place *place, coffer_device *device, size_t *item,
-                                              coffer_error *err);
+                                              const coffer_destination *destination, coffer_device *device,
+                                              size_t *item, coffer_error *err);
 
 /* A rule of how tensors are split among ranks: the first whose pattern (coffer_match) fits a tensor's name holds. */
 typedef struct coffer_split_rule {
@@ -167,16 +168,17 @@ COFFER_API bool coffer_plan_at(const coffer_plan *plan, size_t item, coffer_plan
 /* What shard `shard` costs; SIZE_MAX: all of them together. */
 COFFER_API coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost,
                                              coffer_error *err);
-/* How a load that began now, in a window without an engine by name, would read shard `shard`; SIZE_MAX: all of them.
-   *engines becomes a set of bits, 1 << coffer_engine for each; 0 where nothing is wanted. The files are opened, and the
-   system is asked about them, but at most a block of each is read. What it says may change with what is cached. */
+/* How a load that began now, in a staging buffer without an engine by name, would read shard `shard`; SIZE_MAX: all of
+   them. *engines becomes a set of bits, 1 << coffer_engine for each; 0 where nothing is wanted. The files are opened,
+   and the system is asked about them, but at most a block of each is read. What it says may change with what is cached.
+   */
 COFFER_API coffer_status coffer_plan_engines_of(const coffer_plan *plan, size_t shard, uint32_t *engines,
                                                 coffer_error *err);
 
-/* ---- Windows ----------------------------------------------------------------------------------------------------- */
+/* ---- Staging buffers --------------------------------------------------------------------------------------------- */
 
 /* How bytes of a file are read. One that is asked for by name is used or fails with COFFER_ERR_ENGINE, which says what
-   is missing and what to do; no keeper is asked then. */
+   is missing and what to do; no model cache server is asked then. */
 typedef enum coffer_engine {
     COFFER_ENGINE_AUTO = 0,     /* by what the system says of each file, and by what is measured */
     COFFER_ENGINE_BUFFERED = 1, /* through the page cache, by threads */
@@ -186,10 +188,10 @@ typedef enum coffer_engine {
 } coffer_engine;
 
 /* What bytes pass through, from load to load. */
-typedef struct coffer_window coffer_window;
+typedef struct coffer_staging coffer_staging;
 
-/* How a window is made. The default is good for most uses. */
-typedef struct coffer_window_options {
+/* How a staging buffer is made. The default is good for most uses. */
+typedef struct coffer_staging_options {
     size_t struct_size;
     const coffer_allocator *allocator;
     uint64_t memory;      /* bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own */
@@ -199,18 +201,18 @@ typedef struct coffer_window_options {
                              load the same model read each byte once, together; NULL: any that loads the model */
     uint32_t ranks;       /* how many processes that are; 0 and 1: this one alone */
     uint32_t rank;        /* which of them this is, below `ranks` */
-} coffer_window_options;
-#define COFFER_WINDOW_OPTIONS_INIT                                                                                     \
+} coffer_staging_options;
+#define COFFER_STAGING_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(coffer_window_options), NULL, 0, 0, COFFER_ENGINE_AUTO, NULL, 0, 0                                      \
+        sizeof(coffer_staging_options), NULL, 0, 0, COFFER_ENGINE_AUTO, NULL, 0, 0                                     \
     }
 
-/* Makes a window. Its memory comes when the first load needs it. One load reads through it at a time, while others that
-   were started wait for it. */
-COFFER_API coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options,
-                                           coffer_error *err);
+/* Makes a staging buffer. Its memory comes when the first load needs it. One load reads through it at a time, while
+   others that were started wait for it. */
+COFFER_API coffer_status coffer_staging_new(coffer_staging **staging, const coffer_staging_options *options,
+                                            coffer_error *err);
 /* No load may use it any more. */
-COFFER_API void coffer_window_free(coffer_window *window);
+COFFER_API void coffer_staging_free(coffer_staging *staging);
 
 /* ---- Loads ------------------------------------------------------------------------------------------------------- */
 
@@ -248,7 +250,7 @@ typedef struct coffer_loaded {
     coffer_device *device; /* NULL: host memory */
     uint64_t address;      /* of the first element */
     uint64_t size;         /* of the result, in bytes */
-    coffer_memory *memory; /* the caller's to free; NULL where the plan gave the place */
+    coffer_memory *memory; /* the caller's to free; NULL where the plan gave the destination */
     bool verified;         /* its digest was recorded, and is that of its bytes */
 } coffer_loaded;
 
@@ -272,20 +274,20 @@ typedef struct coffer_load_stats {
 
 /*
  * Starts carrying out a plan, and returns. Everything that can be refused is refused here, before anything is read:
- * COFFER_ERR_PLACE for places of two items that overlap, COFFER_ERR_BUDGET for an item that is larger than its budget,
- * COFFER_ERR_ENGINE, COFFER_ERR_DIGESTS and COFFER_ERR_METADATA_DIGEST for records that are damaged. A plan of little
- * is carried out before this returns, and so is any that fits its budgets where the system gives no thread. The plan
- * and its model must stay until coffer_load_free, and the plan is not changed meanwhile.
- * `window` NULL: one of the load's own. `options` are copied.
+ * COFFER_ERR_DESTINATION for destinations of two items that overlap, COFFER_ERR_BUDGET for an item that is larger than
+ * its budget, COFFER_ERR_ENGINE, COFFER_ERR_DIGESTS and COFFER_ERR_METADATA_DIGEST for records that are damaged. A plan
+ * of little is carried out before this returns, and so is any that fits its budgets where the system gives no thread.
+ * The plan and its model must stay until coffer_load_free, and the plan is not changed meanwhile. `staging` NULL: one
+ * of the load's own. `options` are copied.
  */
-COFFER_API coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,
+COFFER_API coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_staging *staging,
                                            const coffer_load_options *options, coffer_error *err);
 /*
  * Waits for the next item that is ready and was not taken, at most `milliseconds` (UINT64_MAX: as long as it takes),
- * and hands it out. COFFER_NEED_MORE when the time is over. Items of given places are handed out in the same way, so
- * that their use can begin. After the last one loaded->item is SIZE_MAX. A load that has failed hands out nothing more:
- * every call returns that failure, COFFER_ERR_CHANGED for a file that was changed meanwhile, COFFER_ERR_TENSOR_DIGEST,
- * COFFER_ERR_DEVICE, COFFER_ERR_PEER for one of another rank.
+ * and hands it out. COFFER_NEED_MORE when the time is over. Items of given destinations are handed out in the same way,
+ * so that their use can begin. After the last one loaded->item is SIZE_MAX. A load that has failed hands out nothing
+ * more: every call returns that failure, COFFER_ERR_CHANGED for a file that was changed meanwhile,
+ * COFFER_ERR_TENSOR_DIGEST, COFFER_ERR_DEVICE, COFFER_ERR_PEER for one of another rank.
  */
 COFFER_API coffer_status coffer_load_next(coffer_load *load, uint64_t milliseconds, coffer_loaded *loaded,
                                           coffer_error *err);
@@ -312,7 +314,7 @@ COFFER_API void coffer_memory_free(coffer_memory *memory);
  * and who sends what to whom, is a schedule, which each host computes by itself from the plans of all. How bytes get
  * from host to host is up to the caller: MPI, NCCL, UCX, sockets.
  *
- * The files are cut into pieces of at most 2 MiB. Rounds follow each other: in each, a host reads some pieces, and all
+ * The files are cut into chunks of at most 2 MiB. Rounds follow each other: in each, a host reads some chunks, and all
  * hosts exchange what they have read, while what comes next is read already.
  */
 
@@ -323,7 +325,7 @@ typedef struct coffer_exchange coffer_exchange;
 typedef struct coffer_exchange_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* of the schedule; NULL: coffer_libc_allocator() */
-    uint64_t memory; /* bytes that all hosts together read in a round; 0: 256 MiB. A host reads one piece at least. A
+    uint64_t memory; /* bytes that all hosts together read in a round; 0: 256 MiB. A host reads one chunk at least. A
                         host that wants everything has twice this for messages and twice its part of it for reading */
 } coffer_exchange_options;
 #define COFFER_EXCHANGE_OPTIONS_INIT                                                                                   \
@@ -331,20 +333,20 @@ typedef struct coffer_exchange_options {
         sizeof(coffer_exchange_options), NULL, 0                                                                       \
     }
 
-/* One piece: bytes of a file that one host reads. */
-typedef struct coffer_exchange_piece {
+/* One chunk: bytes of a file that one host reads. */
+typedef struct coffer_exchange_chunk {
     uint32_t host;  /* that reads it */
     uint64_t round; /* in which it does */
     size_t shard;
     uint64_t begin; /* bytes of the shard's file; long gaps between what is wanted are not read */
     uint64_t end;
     uint64_t read; /* how many bytes are read */
-} coffer_exchange_piece;
+} coffer_exchange_chunk;
 
 /*
  * Makes the schedule for `world` hosts, of which host i wants plans[i]. Each host calls this with the plans of all, in
- * the same order, for its own handle of the same model; places matter only in its own plan. The plans must outlive the
- * exchange, and are not changed any more. Nothing is read.
+ * the same order, for its own handle of the same model; destinations matter only in its own plan. The plans must
+ * outlive the exchange, and are not changed any more. Nothing is read.
  */
 COFFER_API coffer_status coffer_exchange_new(coffer_exchange **exchange, const coffer_plan *const *plans,
                                              uint32_t world, const coffer_exchange_options *options, coffer_error *err);
@@ -352,11 +354,11 @@ COFFER_API coffer_status coffer_exchange_new(coffer_exchange **exchange, const c
 COFFER_API void coffer_exchange_free(coffer_exchange *exchange);
 /* How many rounds it takes. */
 COFFER_API uint64_t coffer_exchange_rounds(const coffer_exchange *exchange);
-/* How many pieces are read. */
+/* How many chunks are read. */
 COFFER_API size_t coffer_exchange_count(const coffer_exchange *exchange);
-/* Describes a piece: they are in the order of rounds, in a round in that of the hosts, and of a host in that of the
-   files. False when `piece` is not below the count. */
-COFFER_API bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_exchange_piece *out);
+/* Describes a chunk: they are in the order of rounds, in a round in that of the hosts, and of a host in that of the
+   files. False when `chunk` is not below the count. */
+COFFER_API bool coffer_exchange_at(const coffer_exchange *exchange, size_t chunk, coffer_exchange_chunk *out);
 /* Bytes of the model that host `from` sends to host `to` in a round; to itself: what it has read of its own plan. 0 for
    a round or host that there is not. What is wanted by several items of a plan is sent for each. */
 COFFER_API uint64_t coffer_exchange_size(const coffer_exchange *exchange, uint64_t round, uint32_t from, uint32_t to);
@@ -390,7 +392,7 @@ typedef struct coffer_transport {
 /* How an exchange is carried out. */
 typedef struct coffer_exchange_run_options {
     size_t struct_size;
-    coffer_window *window;    /* what this host reads through, without ranks; NULL: one of its own */
+    coffer_staging *staging;  /* what this host reads through, without ranks; NULL: one of its own */
     coffer_progress progress; /* called by the calling thread, in bytes of the host's results; NULL: none. A non-zero
                                  answer ends the exchange with COFFER_ERR_CANCELLED, on the other hosts, too */
     void *progress_ctx;
@@ -403,13 +405,14 @@ typedef struct coffer_exchange_run_options {
 /*
  * Loads this host's plan together with the others, all of which call this at about the same time, and returns when
  * everything is in place. loaded[i] becomes item i of the host's plan, of which there is space for coffer_plan_count:
- * memory that the plan gave no place for is the caller's. All places are in host memory; COFFER_ERR_UNSUPPORTED
- * for a device. Digests are not checked: the bytes of a tensor come from several hosts; coffer_verify does that.
+ * memory that the plan gave no destination for is the caller's. All destinations are in host memory;
+ * COFFER_ERR_UNSUPPORTED for a device. Digests are not checked: the bytes of a tensor come from several hosts;
+ * coffer_verify does that.
  *
  * First the hosts compare their schedules, and each message says whether its sender has failed. So when one fails, it
  * returns its failure and all others COFFER_ERR_PEER with the number of that host and what it said, in the same round.
- * The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the places have is
- * undefined.
+ * The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the destinations
+ * have is undefined.
  */
 COFFER_API coffer_status coffer_exchange_run(const coffer_exchange *exchange, const coffer_transport *transport,
                                              const coffer_exchange_run_options *options, coffer_loaded *loaded,
@@ -419,22 +422,23 @@ COFFER_API coffer_status coffer_exchange_run(const coffer_exchange *exchange, co
 COFFER_API coffer_status coffer_exchange_refuse(const coffer_transport *transport, const coffer_error *why,
                                                 coffer_error *err);
 
-/* ---- Keeping a model in memory ----------------------------------------------------------------------------------- */
+/* ---- Model cache server ------- ---------------------------------------------------------------------------------- */
 
 /* A model whose files are held in memory that nobody can change, for processes of this user that load it later. */
-typedef struct coffer_keeper coffer_keeper;
+typedef struct coffer_cache_server coffer_cache_server;
 
 /* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
-   coffer_keeper_free. Loads find it by themselves, as long as the files are not changed, but those in a window whose
-   engine is named, which read the files; digests that they record are checked first. Memory that a load has attached to
-   stays for that load. COFFER_ERR_UNSUPPORTED where the system has no sealed memory, and for models that are not in
-   files; COFFER_ERR_LOCKED when another process keeps one of the files. */
-COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
-                                           coffer_progress progress, void *progress_ctx, coffer_error *err);
+   coffer_cache_server_free. Loads find it by themselves, as long as the files are not changed, but those in a staging
+   buffer whose engine is named, which read the files; digests that they record are checked first. Memory that a load
+   has attached to stays for that load. COFFER_ERR_UNSUPPORTED where the system has no sealed memory, and for models
+   that are not in files; COFFER_ERR_LOCKED when another process keeps one of the files. */
+COFFER_API coffer_status coffer_cache_server_new(coffer_cache_server **server, const char *path,
+                                                 const coffer_allocator *allocator, coffer_progress progress,
+                                                 void *progress_ctx, coffer_error *err);
 /* What it holds, in bytes, and how many loads have attached to it so far. From any thread. */
-COFFER_API void coffer_keeper_state(coffer_keeper *keeper, uint64_t *bytes, uint64_t *attached);
+COFFER_API void coffer_cache_server_state(coffer_cache_server *server, uint64_t *bytes, uint64_t *attached);
 /* Ends it: what others have attached to stays theirs. NULL is ignored. */
-COFFER_API void coffer_keeper_free(coffer_keeper *keeper);
+COFFER_API void coffer_cache_server_free(coffer_cache_server *server);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A memory space: where tensors can live. Host memory is one, that of an accelerator another. A kind of space is a table
- * of functions:
+ * A memory space: where tensors can live. Host memory is one, that of an accelerator another. A kind of space is a
+ * table of functions:
  *
  *   device_host.c   host memory; copies are memcpy, at once
  *   driver.c        accelerators, by what their drivers have in common; what they have not is a vendor's table:
@@ -25,11 +25,12 @@
 
 typedef struct coffer__device_ops coffer__device_ops;
 
-/* Copies are queued on a lane, in order, and run while the thread goes on. A mark is a point in a lane's order, or in
-   that of a caller's stream. Neither belongs to a thread, but only one thread may use a lane or a mark at a time. What
-   they are is the kind's business: of accelerators, the driver's streams and events. */
-typedef struct coffer__lane coffer__lane;
-typedef struct coffer__mark coffer__mark;
+/* Copies are queued on a stream, in order, and run while the thread goes on. An event is a point in a stream's order,
+   or in that of one of the caller's, which is only a number to the library. Neither belongs to a thread, but only one
+   thread may use a stream or an event at a time. What they are is the kind's business: of accelerators, the driver's
+   streams and events. */
+typedef struct coffer__stream coffer__stream;
+typedef struct coffer__event coffer__event;
 
 /* What was current on the thread before it entered a device. */
 typedef struct coffer__device_visit {
@@ -43,30 +44,33 @@ struct coffer__device_ops {
     coffer_status (*capacity)(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err);
     coffer_status (*allocate)(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err);
     void (*release)(coffer_device *device, uint64_t address, uint64_t size);
-    /* The end of the allocation in which an address lies, beyond which no copy to it may go; the address itself where that
-       is not known. */
+    /* The end of the allocation in which an address lies, beyond which no copy to it may go; the address itself where
+       that is not known. */
     coffer_status (*end_of)(coffer_device *device, uint64_t address, uint64_t *end, coffer_error *err);
-    /* Makes host memory fit for fast copies by every device of the kind. *mine is false when it was registered before, for another device perhaps: then it is not to be
-       forgotten. COFFER_ERR_UNSUPPORTED when it cannot be done, which does not forbid copies: the driver then moves the
-       bytes through memory of its own. */
+    /* Makes host memory fit for fast copies by every device of the kind. *mine is false when it was registered before,
+       for another device perhaps: then it is not to be forgotten. COFFER_ERR_UNSUPPORTED when it cannot be done, which
+       does not forbid copies: the driver then moves the bytes through memory of its own. */
     coffer_status (*register_host)(coffer_device *device, void *memory, size_t size, bool *mine, coffer_error *err);
     void (*forget_host)(coffer_device *device, void *memory);
-    coffer_status (*lane_new)(coffer_device *device, coffer__lane **lane, coffer_error *err);
-    void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty; NULL is ignored */
-    /* Queues a copy to the device, whose runs do not overlap; steps are at least `width` on both sides. `bytes`, the first
-       run in host memory, must not change until a mark that is set afterwards was reached. */
-    coffer_status (*copy)(coffer_device *device, coffer__lane *lane, const coffer__strided_copy *copy,
+    coffer_status (*stream_new)(coffer_device *device, coffer__stream **stream, coffer_error *err);
+    void (*stream_free)(coffer_device *device, coffer__stream *stream); /* waits until it is empty; NULL is ignored */
+    /* Queues a copy to the device, whose runs do not overlap; steps are at least `width` on both sides. `bytes`, the
+       first run in host memory, must not change until an event that is set afterwards was reached. */
+    coffer_status (*copy)(coffer_device *device, coffer__stream *stream, const coffer__strided_copy *copy,
                           const uint8_t *bytes, coffer_error *err);
-    coffer_status (*mark_new)(coffer_device *device, coffer__mark **mark, coffer_error *err);
-    void (*mark_free)(coffer_device *device, coffer__mark *mark); /* NULL is ignored */
-    /* The mark is what the lane has been given so far; what it was before is forgotten. */
-    coffer_status (*mark_lane)(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err);
+    coffer_status (*event_new)(coffer_device *device, coffer__event **event, coffer_error *err);
+    void (*event_free)(coffer_device *device, coffer__event *event); /* NULL is ignored */
+    /* The event is what the stream has been given so far; what it was before is forgotten. */
+    coffer_status (*event_record)(coffer_device *device, coffer__event *event, coffer__stream *stream,
+                                  coffer_error *err);
     /* The same of a stream of the caller's, by the number that the driver gives it. */
-    coffer_status (*mark_stream)(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err);
-    /* Whether the mark was reached; COFFER_NEED_MORE: not yet. With `wait` it waits. */
-    coffer_status (*mark_reached)(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err);
-    /* What the lane is given from now on waits for the mark, which may belong to any lane or stream of the device. */
-    coffer_status (*lane_after)(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err);
+    coffer_status (*event_record_caller)(coffer_device *device, coffer__event *event, uint64_t caller_stream,
+                                         coffer_error *err);
+    /* Whether the event was reached; COFFER_NEED_MORE: not yet. With `wait` it waits. */
+    coffer_status (*event_reached)(coffer_device *device, coffer__event *event, bool wait, coffer_error *err);
+    /* What the stream is given from now on waits for the event, which may be of any stream of the device. */
+    coffer_status (*stream_wait)(coffer_device *device, coffer__stream *stream, coffer__event *event,
+                                 coffer_error *err);
     /* Copies from the device, and waits for it. */
     coffer_status (*read)(coffer_device *device, uint64_t address, void *buffer, uint64_t size, coffer_error *err);
     /* Without having entered. Nothing of the device is in use any more. */

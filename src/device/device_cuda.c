@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's devices, by the driver's own interface: libcuda.so.1. Names that end in _v2 are those whose sizes and addresses
- * have 64 bits; the same names without it are an older interface that is still there.
+ * NVIDIA's devices, by the driver's own interface: libcuda.so.1. Names that end in _v2 are those whose sizes and
+ * addresses have 64 bits; the same names without it are an older interface that is still there.
  *
- * The context is the device's primary one, which frameworks use too, so that their memory and streams are valid here. It is
- * retained on the asked device alone: a context takes some hundred megabytes of the device's memory.
+ * The context is the device's primary one, which frameworks use too, so that their memory and streams are valid here.
+ * It is retained on the asked device alone: a context takes some hundred megabytes of the device's memory.
  */
 #include "driver.h"
 
@@ -131,8 +131,8 @@ static int cuda_attribute(const cuda_driver *cuda, int attribute, int device, in
     return code == COFFER__DRIVER_INVALID ? 0 : code;
 }
 
-/* The defaults in `values` are what a driver was before it knew the attribute: it registered memory, and said nothing of
-   nodes. */
+/* The defaults in `values` are what a driver was before it knew the attribute: it registered memory, and said nothing
+   of nodes. */
 static int cuda_attributes(const cuda_driver *cuda, int device, coffer__driver_facts *facts)
 {
     enum { INTEGRATED, REGISTERS, NODE, COUNT };
@@ -219,7 +219,7 @@ static int cuda_copy(coffer__driver *driver, void *stream, const coffer__strided
     return cuda->copy_box(&box, stream);
 }
 
-/* On the lane's own stream the copy is ordered with nothing else: who reads has waited for what wrote there. */
+/* On the stream's own stream the copy is ordered with nothing else: who reads has waited for what wrote there. */
 static int cuda_read(coffer__driver *driver, void *stream, uint64_t address, void *buffer, size_t size)
 {
     return cuda_of(driver)->copy_from(buffer, (uintptr_t)address, size, stream);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory as a device: copies are done when they are queued, so that every mark was reached when it was set. */
+/* Host memory as a device: copies are done when they are queued, so that every event was reached when it was set. */
 #include "device.h"
 
 #include "error.h"
 
 #include <string.h>
 
-/* Lanes and marks have no state. They point here, since NULL is none. */
+/* Streams and events have no state. They point here, since NULL is none. */
 static char host_handle;
 
 static void *host_address(uint64_t address)
@@ -91,81 +91,84 @@ static void host_forget(coffer_device *device, void *memory)
     (void)memory;
 }
 
-/* A lane must not be NULL, which callers take for one that was not made. */
-static coffer_status host_lane_new(coffer_device *device, coffer__lane **lane, coffer_error *err)
+/* A stream must not be NULL, which callers take for one that was not made. */
+static coffer_status host_stream_new(coffer_device *device, coffer__stream **stream, coffer_error *err)
 {
     (void)device;
     (void)err;
-    *lane = (coffer__lane *)(void *)&host_handle;
+    *stream = (coffer__stream *)(void *)&host_handle;
     return COFFER_OK;
 }
 
-static void host_lane_free(coffer_device *device, coffer__lane *lane)
+static void host_stream_free(coffer_device *device, coffer__stream *stream)
 {
     (void)device;
-    (void)lane;
+    (void)stream;
 }
 
-static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__strided_copy *copy,
+static coffer_status host_copy(coffer_device *device, coffer__stream *stream, const coffer__strided_copy *copy,
                                const uint8_t *bytes, coffer_error *err)
 {
     (void)device;
-    (void)lane;
+    (void)stream;
     (void)err;
     coffer__copy_strided(copy, bytes);
     return COFFER_OK;
 }
 
-static coffer_status host_mark_new(coffer_device *device, coffer__mark **mark, coffer_error *err)
+static coffer_status host_event_new(coffer_device *device, coffer__event **event, coffer_error *err)
 {
     (void)device;
     (void)err;
-    *mark = (coffer__mark *)(void *)&host_handle;
+    *event = (coffer__event *)(void *)&host_handle;
     return COFFER_OK;
 }
 
-static void host_mark_free(coffer_device *device, coffer__mark *mark)
+static void host_event_free(coffer_device *device, coffer__event *event)
 {
     (void)device;
-    (void)mark;
+    (void)event;
 }
 
-static coffer_status host_mark_lane(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err)
+static coffer_status host_event_record(coffer_device *device, coffer__event *event, coffer__stream *stream,
+                                       coffer_error *err)
 {
     (void)device;
-    (void)mark;
-    (void)lane;
+    (void)event;
+    (void)stream;
     (void)err;
     return COFFER_OK;
 }
 
 /* Host memory has no streams, so their numbers mean nothing. So nothing of the caller's can be waited for; what is
    read and written is ordered by the threads themselves. */
-static coffer_status host_mark_stream(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err)
+static coffer_status host_event_record_caller(coffer_device *device, coffer__event *event, uint64_t caller_stream,
+                                              coffer_error *err)
 {
     (void)device;
-    (void)mark;
-    (void)stream;
+    (void)event;
+    (void)caller_stream;
     (void)err;
     return COFFER_OK;
 }
 
 /* Also with `wait`: the copies have ended before they were queued for anybody else to see. */
-static coffer_status host_mark_reached(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err)
+static coffer_status host_event_reached(coffer_device *device, coffer__event *event, bool wait, coffer_error *err)
 {
     (void)device;
-    (void)mark;
+    (void)event;
     (void)wait;
     (void)err;
     return COFFER_OK;
 }
 
-/* What the mark stands for was done before it could be given here. */
-static coffer_status host_lane_after(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err)
+/* What the event stands for was done before it could be given here. */
+static coffer_status host_stream_wait(coffer_device *device, coffer__stream *stream, coffer__event *event,
+                                      coffer_error *err)
 {
     (void)device;
-    (void)lane;
-    (void)mark;
+    (void)stream;
+    (void)event;
     (void)err;
     return COFFER_OK;
 }
@@ -193,15 +196,15 @@ static const coffer__device_ops host_ops = {
     .end_of = host_end_of,
     .register_host = host_register,
     .forget_host = host_forget,
-    .lane_new = host_lane_new,
-    .lane_free = host_lane_free,
+    .stream_new = host_stream_new,
+    .stream_free = host_stream_free,
     .copy = host_copy,
-    .mark_new = host_mark_new,
-    .mark_free = host_mark_free,
-    .mark_lane = host_mark_lane,
-    .mark_stream = host_mark_stream,
-    .mark_reached = host_mark_reached,
-    .lane_after = host_lane_after,
+    .event_new = host_event_new,
+    .event_free = host_event_free,
+    .event_record = host_event_record,
+    .event_record_caller = host_event_record_caller,
+    .event_reached = host_event_reached,
+    .stream_wait = host_stream_wait,
     .read = host_read,
     .close = host_close,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices behind a driver: what CUDA and HIP have in common. A lane is a stream of the driver, a mark is an event. */
+/* Devices behind a driver: what CUDA and HIP have in common. Streams and events are the driver's own. */
 #include "driver.h"
 
 #include "alloc.h"
@@ -393,7 +393,8 @@ static coffer_status driver_register_host(coffer_device *device, void *memory, s
     if (!device->registers) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%s cannot register memory of the host", device->words);
     }
-    /* Portable memory is registered for every context of the driver, so that one window can chunk source several devices. */
+    /* Portable memory is registered for every context of the driver, so that one staging buffer serves several devices.
+       */
     const int code = driver->calls.host_register(memory, size, DRIVER_REGISTER_PORTABLE);
     *mine = code == 0;
     /* `mine` was set from the code before, so it is false here. */
@@ -418,59 +419,59 @@ static void driver_forget_host(coffer_device *device, void *memory)
     }
 }
 
-/* ---- Lanes and marks --------------------------------------------------------------------------------------------- */
+/* ---- Streams and events ------------------------------------------------------------------------------------------ */
 
 /* The handles of the driver travel as pointers to types that are never completed. So the compiler tells a stream from
    an event, which the drivers' own headers of void pointers would not. */
-static void *driver_stream_of(coffer__lane *lane)
+static void *driver_stream_of(coffer__stream *stream)
 {
-    return lane;
+    return stream;
 }
 
-static void *driver_event_of(coffer__mark *mark)
+static void *driver_event_of(coffer__event *event)
 {
-    return mark;
+    return event;
 }
 
 /* A stream of the caller's, by its number. */
-static void *driver_stream_numbered(uint64_t stream)
+static void *driver_stream_numbered(uint64_t caller_stream)
 {
-    return (void *)(uintptr_t)stream; /* NOLINT(performance-no-int-to-ptr): that is what the driver calls it */
+    return (void *)(uintptr_t)caller_stream; /* NOLINT(performance-no-int-to-ptr): that is what the driver calls it */
 }
 
 /* The stream does not wait for the legacy default stream: otherwise each copy would stand in line with the kernels of
    a program that uses that stream, and loading could not overlap computing. */
-static coffer_status driver_lane_new(coffer_device *device, coffer__lane **lane, coffer_error *err)
+static coffer_status driver_stream_new(coffer_device *device, coffer__stream **stream, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
-    void *stream = NULL;
+    void *handle = NULL;
     coffer_status status = driver_usable(device, err);
     if (status == COFFER_OK) {
-        const int code = driver->calls.stream_new(&stream, DRIVER_STREAM_NON_BLOCKING);
+        const int code = driver->calls.stream_new(&handle, DRIVER_STREAM_NON_BLOCKING);
         status = driver_result(device, code, "create a stream", err);
     }
-    *lane = stream;
+    *stream = handle;
     return status;
 }
 
 /* The wait is what keeps the host's memory from going before its copies. So one that fails is tried once more; a device
    that fails for good copies nothing more. */
-static void driver_lane_free(coffer_device *device, coffer__lane *lane)
+static void driver_stream_free(coffer_device *device, coffer__stream *stream)
 {
     const coffer__driver *driver = device->state;
-    void *stream = driver_stream_of(lane);
-    bool empty = stream == NULL;
+    void *handle = driver_stream_of(stream);
+    bool empty = handle == NULL;
     for (int i = 0; i < 2 && !empty && driver_usable(device, NULL) == COFFER_OK; i++) {
-        empty = driver_result(device, driver->calls.stream_synchronize(stream), "wait for copies", NULL) == COFFER_OK;
+        empty = driver_result(device, driver->calls.stream_synchronize(handle), "wait for copies", NULL) == COFFER_OK;
     }
-    if (stream != NULL && driver_usable(device, NULL) == COFFER_OK) {
-        (void)driver_result(device, driver->calls.stream_free(stream), "destroy a stream", NULL);
+    if (handle != NULL && driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.stream_free(handle), "destroy a stream", NULL);
     }
 }
 
-/* Success means queued. A failure of the copy itself appears at a later call, at the latest when its mark is waited
+/* Success means queued. A failure of the copy itself appears at a later call, at the latest when its event is waited
    for, and is blamed on that call. */
-static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__strided_copy *copy,
+static coffer_status driver_copy(coffer_device *device, coffer__stream *stream, const coffer__strided_copy *copy,
                                  const uint8_t *bytes, coffer_error *err)
 {
     coffer__driver *driver = device->state;
@@ -478,63 +479,66 @@ static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, cons
     if (status != COFFER_OK) {
         return status;
     }
-    return driver_result(device, driver->vendor->copy(driver, driver_stream_of(lane), copy, bytes), "queue a copy",
+    return driver_result(device, driver->vendor->copy(driver, driver_stream_of(stream), copy, bytes), "queue a copy",
                          err);
 }
 
 /* Without a time an event costs the device less, and with the sleep it costs the host no processor: a thread that
    spins in the driver would take one from those that read the file. */
-static coffer_status driver_mark_new(coffer_device *device, coffer__mark **mark, coffer_error *err)
+static coffer_status driver_event_new(coffer_device *device, coffer__event **event, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
-    void *event = NULL;
+    void *handle = NULL;
     coffer_status status = driver_usable(device, err);
     if (status == COFFER_OK) {
-        status = driver_result(device, driver->calls.event_new(&event, DRIVER_EVENT_QUIET), "create an event", err);
+        status = driver_result(device, driver->calls.event_new(&handle, DRIVER_EVENT_QUIET), "create an event", err);
     }
-    *mark = event;
+    *event = handle;
     return status;
 }
 
-static void driver_mark_free(coffer_device *device, coffer__mark *mark)
+static void driver_event_free(coffer_device *device, coffer__event *event)
 {
     const coffer__driver *driver = device->state;
-    if (mark != NULL && driver_usable(device, NULL) == COFFER_OK) {
-        (void)driver_result(device, driver->calls.event_free(driver_event_of(mark)), "destroy an event", NULL);
+    if (event != NULL && driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.event_free(driver_event_of(event)), "destroy an event", NULL);
     }
 }
 
-static coffer_status driver_mark(coffer_device *device, coffer__mark *mark, void *stream, coffer_error *err)
+static coffer_status driver_event_record_on(coffer_device *device, coffer__event *event, void *handle,
+                                            coffer_error *err)
 {
     const coffer__driver *driver = device->state;
     const coffer_status status = driver_usable(device, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return driver_result(device, driver->calls.event_record(driver_event_of(mark), stream), "record an event", err);
+    return driver_result(device, driver->calls.event_record(driver_event_of(event), handle), "record an event", err);
 }
 
-static coffer_status driver_mark_lane(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err)
+static coffer_status driver_event_record(coffer_device *device, coffer__event *event, coffer__stream *stream,
+                                         coffer_error *err)
 {
-    return driver_mark(device, mark, driver_stream_of(lane), err);
+    return driver_event_record_on(device, event, driver_stream_of(stream), err);
 }
 
-static coffer_status driver_mark_stream(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err)
+static coffer_status driver_event_record_caller(coffer_device *device, coffer__event *event, uint64_t caller_stream,
+                                                coffer_error *err)
 {
-    return driver_mark(device, mark, driver_stream_numbered(stream), err);
+    return driver_event_record_on(device, event, driver_stream_numbered(caller_stream), err);
 }
 
 /* Not to be ready is an answer and no error, so it is taken out before the code becomes a failure. An event that was
-   never recorded counts as reached, which is what a lane without copies wants. */
-static coffer_status driver_mark_reached(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err)
+   never recorded counts as reached, which is what a stream without copies wants. */
+static coffer_status driver_event_reached(coffer_device *device, coffer__event *event, bool wait, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
     const coffer_status status = driver_usable(device, err);
     if (status != COFFER_OK) {
         return status;
     }
-    void *event = driver_event_of(mark);
-    const int code = wait ? driver->calls.event_synchronize(event) : driver->calls.event_query(event);
+    void *handle = driver_event_of(event);
+    const int code = wait ? driver->calls.event_synchronize(handle) : driver->calls.event_query(handle);
     if (code == COFFER__DRIVER_NOT_READY) {
         return COFFER_NEED_MORE;
     }
@@ -542,37 +546,38 @@ static coffer_status driver_mark_reached(coffer_device *device, coffer__mark *ma
 }
 
 /* The wait is queued on the device: no thread of the host stands still for it. The event's state is taken now, so the
-   mark may be set again at once. */
-static coffer_status driver_lane_after(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err)
+   event may be set again at once. */
+static coffer_status driver_stream_wait(coffer_device *device, coffer__stream *stream, coffer__event *event,
+                                        coffer_error *err)
 {
     const coffer__driver *driver = device->state;
     const coffer_status status = driver_usable(device, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const int code = driver->calls.stream_wait(driver_stream_of(lane), driver_event_of(mark), 0);
+    const int code = driver->calls.stream_wait(driver_stream_of(stream), driver_event_of(event), 0);
     return driver_result(device, code, "order two streams", err);
 }
 
 /* On a stream of its own, so that it waits for nobody else's copies. The buffer may be pageable memory: the wait
-   before the lane is freed is what makes its bytes valid, and it is done also for a driver that copies such memory at
+   before the stream is freed is what makes its bytes valid, and it is done also for a driver that copies such memory at
    once. */
 static coffer_status driver_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
                                  coffer_error *err)
 {
     coffer__driver *driver = device->state;
-    coffer__lane *lane = NULL;
-    coffer_status status = driver_lane_new(device, &lane, err);
+    coffer__stream *stream = NULL;
+    coffer_status status = driver_stream_new(device, &stream, err);
     if (status != COFFER_OK) {
         return status;
     }
-    void *stream = driver_stream_of(lane);
-    const int code = driver->vendor->read(driver, stream, address, buffer, (size_t)size);
+    void *handle = driver_stream_of(stream);
+    const int code = driver->vendor->read(driver, handle, address, buffer, (size_t)size);
     status = driver_result(device, code, "copy from it", err);
     if (status == COFFER_OK) {
-        status = driver_result(device, driver->calls.stream_synchronize(stream), "copy from it", err);
+        status = driver_result(device, driver->calls.stream_synchronize(handle), "copy from it", err);
     }
-    driver_lane_free(device, lane);
+    driver_stream_free(device, stream);
     return status;
 }
 
@@ -585,15 +590,15 @@ static const coffer__device_ops driver_ops = {
     .end_of = driver_end_of,
     .register_host = driver_register_host,
     .forget_host = driver_forget_host,
-    .lane_new = driver_lane_new,
-    .lane_free = driver_lane_free,
+    .stream_new = driver_stream_new,
+    .stream_free = driver_stream_free,
     .copy = driver_copy,
-    .mark_new = driver_mark_new,
-    .mark_free = driver_mark_free,
-    .mark_lane = driver_mark_lane,
-    .mark_stream = driver_mark_stream,
-    .mark_reached = driver_mark_reached,
-    .lane_after = driver_lane_after,
+    .event_new = driver_event_new,
+    .event_free = driver_event_free,
+    .event_record = driver_event_record,
+    .event_record_caller = driver_event_record_caller,
+    .event_reached = driver_event_reached,
+    .stream_wait = driver_stream_wait,
     .read = driver_read,
     .close = driver_close,
 };

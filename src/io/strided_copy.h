@@ -2,8 +2,8 @@
 /*
  * A strided copy: runs of bytes at equal distances, which go to equal distances. It is the one form in which bytes of a
  * slice, of a load's chunk, or on their way to a device are copied: whoever plans copies walks over what is wanted and
- * yields these (walk.h, nest.h), and whoever carries them out takes these: the function below for host memory, a device
- * by its driver (device.h).
+ * yields these (walk.h, region.h), and whoever carries them out takes these: the function below for host memory, a
+ * device by its driver (device.h).
  */
 #ifndef COFFER_IO_STRIDED_COPY_H
 #define COFFER_IO_STRIDED_COPY_H

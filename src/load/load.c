@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a load, ending it, and what it says of itself. */
 #include "alloc.h"
-#include "cached.h"
 #include "destinations.h"
 #include "errno_status.h"
 #include "error.h"
@@ -10,6 +9,7 @@
 #include "loading.h"
 #include "model.h"
 #include "options.h"
+#include "served.h"
 
 #include <string.h>
 
@@ -72,8 +72,8 @@ static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const
     return COFFER_OK;
 }
 
-/* What has no bytes is ready at once. Its address is one that its device would give. No worker exists yet, so no
-   lock is needed. They have no rows, so the schedule leaves them out, and nothing else would ever make them ready. */
+/* What has no bytes is ready at once. Its address is one that its device would give. No worker exists yet, so no lock
+   is needed. They have no copy ops, so the schedule leaves them out, and nothing else would ever make them ready. */
 static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
 {
     for (uint32_t i = 0; i < load->plan->item_count; i++) {
@@ -81,9 +81,9 @@ static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
         if (load->plan->items[i].size > 0) {
             continue;
         }
-        if (!load->plan->items[i].placed) {
+        if (!load->plan->items[i].given) {
             const coffer_status status =
-                coffer__store_row(&load->spaces[state->space].store, load->plan, &i, 1, &state->spot, err);
+                coffer__store_row(&load->spaces[state->space].store, load->plan, &i, 1, &state->allocation, err);
             if (status != COFFER_OK) {
                 return status;
             }
@@ -93,13 +93,13 @@ static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Everything that can be refused before a byte is read. The places come first: that they are apart is what lets any
-   number of workers write without a lock. Spaces come before digests, as how an item is verified depends on nothing
+/* Everything that can be refused before a byte is read. The destinations come first: that they are apart is what lets
+   any number of workers write without a lock. Spaces come before digests, as how an item is verified depends on nothing
    of its memory, and both come before empty items, which need their space's store. */
 static coffer_status load_prepare(coffer_load *load, coffer_error *err)
 {
     const coffer_plan *plan = load->plan;
-    coffer_status status = coffer__places_apart(plan, &load->allocator, err);
+    coffer_status status = coffer__destinations_apart(plan, &load->allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -148,12 +148,12 @@ static bool load_is_small(const coffer_load *load)
             return false;
         }
     }
-    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->options.progress == NULL;
+    return load->staging->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->options.progress == NULL;
 }
 
-/* Waits for the threads, whether there are any or not. The threads end first. Chunks of the workers, then the
-   file readers, then a keeper's memory: each was in use by what goes before it. The window is the last, as the slots in
-   it are, and goes only if this load made it. */
+/* Waits for the threads, whether there are any or not. The threads end first. Chunks of the workers, then the file
+   readers, then a model cache server's memory: each was in use by what goes before it. The staging buffer is the last,
+   as the slots in it are, and goes only if this load made it. */
 static void load_stop_work(coffer_load *load)
 {
     if (load->in_background) {
@@ -165,64 +165,66 @@ static void load_stop_work(coffer_load *load)
     }
     coffer__file_readers_free(load->file_readers);
     load->file_readers = NULL;
-    coffer__kept_end(load->kept);
-    load->kept = NULL;
-    if (load->own_window) {
-        coffer_window_free(load->window);
-        load->own_window = false;
+    coffer__served_end(load->served);
+    load->served = NULL;
+    if (load->own_staging) {
+        coffer_staging_free(load->staging);
+        load->own_staging = false;
     }
 }
 
-/* The chunk sources are described even if the file readers fail, and what is missing in them is NULL: coffer_load_free takes a
-   load in any of these states. Who names an engine wants the files to be read by it, so that no keeper is asked. */
-static coffer_status load_set_window(coffer_load *load, coffer_window *window, coffer_error *err)
+/* The chunk sources are described even if the file readers fail, and what is missing in them is NULL: coffer_load_free
+   takes a load in any of these states. Who names an engine wants the files to be read by it, so that no model cache
+   server is asked. */
+static coffer_status load_set_staging(coffer_load *load, coffer_staging *staging, coffer_error *err)
 {
-    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options options = COFFER_STAGING_OPTIONS_INIT;
     options.allocator = &load->allocator;
-    if (window == NULL) {
-        const coffer_status status = coffer_window_new(&window, &options, err);
+    if (staging == NULL) {
+        const coffer_status status = coffer_staging_new(&staging, &options, err);
         if (status != COFFER_OK) {
             return status;
         }
-        load->own_window = true;
+        load->own_staging = true;
     }
-    load->window = window;
+    load->staging = staging;
     for (size_t i = 0; i < load->space_count; i++) {
-        coffer__window_near(window, load->spaces[i].store.device);
+        coffer__staging_near(staging, load->spaces[i].store.device);
     }
     coffer_status status = COFFER_OK;
-    if (window->options.engine == COFFER_ENGINE_AUTO) {
-        status = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
+    if (staging->options.engine == COFFER_ENGINE_AUTO) {
+        status = coffer__served_find(&load->served, load->plan->model, &load->allocator, err);
     }
     const coffer__file_readers_options file_readers = { .allocator = &load->allocator,
-                                                        .engine = window->options.engine,
+                                                        .engine = staging->options.engine,
                                                         .uncached = load->options.uncached,
-                                                        .group = window->options.ranks > 1,
-                                                        .kept = load->kept };
+                                                        .group = staging->options.ranks > 1,
+                                                        .served = load->served };
     if (status == COFFER_OK) {
         status = coffer__file_readers_new(&load->file_readers, load->plan, &file_readers, err);
     }
-    load->chunk_sources = (coffer__chunk_sources){
-        .model = load->plan->model, .window = window, .allocator = &load->allocator, .file_readers = load->file_readers
-    };
+    load->chunk_sources = (coffer__chunk_sources){ .model = load->plan->model,
+                                                   .staging = staging,
+                                                   .allocator = &load->allocator,
+                                                   .file_readers = load->file_readers };
     return status;
 }
 
 /* Does all of it by the caller's thread. Not where that would wait for what the caller is to do: take items of this
-   load, or of another that has the window. False: nothing was done. The window is claimed without waiting, before
-   the worker enters it: the worker then finds that it is its own load's already. The workers are ended right after,
-   so a load that is done holds no descriptors and no window while its items are taken. A failure after all items
-   were ready is none of the caller's concern. */
+   load, or of another that has the staging buffer. False: nothing was done. The staging buffer is claimed without
+   waiting, before the worker enters it: the worker then finds that it is its own load's already. The workers are ended
+   right after, so a load that is done holds no descriptors and no staging buffer while its items are taken. A failure
+   after all items were ready is none of the caller's concern. */
 static bool load_run_here(coffer_load *load)
 {
-    if (!load_fits_budgets(load) || !coffer__window_claim(load->window, load)) {
+    if (!load_fits_budgets(load) || !coffer__staging_claim(load->staging, load)) {
         return false;
     }
     load->slots = load->worker_count;
     load->stats.threads = 1;
     const coffer_status status =
         coffer__thread_pool_run(&load->thread_pool, load->workers, 1, coffer__load_worker_size());
-    coffer__window_leave(load->window);
+    coffer__staging_leave(load->staging);
     load_stop_work(load);
     if (status != COFFER_OK && load->open > 0) {
         coffer__load_fail(load, status, &load->thread_pool_error);
@@ -232,9 +234,9 @@ static bool load_run_here(coffer_load *load)
 
 /* Where no thread can be started the caller's does the work, if that is possible without waiting for itself; a
    failure to start threads is reported only where it is not. */
-static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)
+static coffer_status load_run(coffer_load *load, coffer_staging *staging, coffer_error *err)
 {
-    coffer_status status = load_set_window(load, window, err);
+    coffer_status status = load_set_staging(load, staging, err);
     if (status == COFFER_OK) {
         status = coffer__load_make_workers(load, err);
     }
@@ -249,7 +251,7 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
     if (load_is_small(load) && load_run_here(load)) {
         return COFFER_OK;
     }
-    load->slots = coffer__window_most(load->window);
+    load->slots = coffer__staging_most(load->staging);
     load->stats.threads = (uint32_t)load->worker_count;
     status =
         coffer__thread_pool_begin(&load->thread_pool, load->workers, load->worker_count, coffer__load_worker_size());
@@ -263,10 +265,10 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
     return status;
 }
 
-/* A plan of nothing but empty items is done before anything is opened, so it needs no window, no threads and no
-   file. After any failure the load is freed by the same function as one that ran. The caller's window may be in use
-   by another load just then; the workers wait for it, and this function does not. */
-coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,
+/* A plan of nothing but empty items is done before anything is opened, so it needs no staging buffer, no threads and no
+   file. After any failure the load is freed by the same function as one that ran. The caller's staging buffer may be in
+   use by another load just then; the workers wait for it, and this function does not. */
+coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_staging *staging,
                                 const coffer_load_options *options, coffer_error *err)
 {
     coffer_load_options known;
@@ -288,7 +290,7 @@ coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, cof
     }
     status = load_prepare(made, err);
     if (status == COFFER_OK && made->open > 0) {
-        status = load_run(made, window, err);
+        status = load_run(made, staging, err);
     }
     if (status != COFFER_OK) {
         coffer_load_free(made);
@@ -318,7 +320,7 @@ static void load_release_items(coffer_load *load)
 {
     for (size_t i = 0; load->states != NULL && i < load->plan->item_count; i++) {
         if (load->states[i].phase != COFFER__LOAD_TAKEN) {
-            coffer_memory_free(load->states[i].spot.memory);
+            coffer_memory_free(load->states[i].allocation.memory);
         }
     }
     for (size_t i = 0; i < load->space_count; i++) {

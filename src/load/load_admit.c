@@ -36,8 +36,8 @@ static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *it
     *last = item->shard == *shard ? *last : UINT64_MAX;
     *shard = item->shard;
     uint64_t cells = 0;
-    for (uint32_t i = 0; i < item->row_count; i++) {
-        const coffer__file_span *reach = &plan->rows[item->first_row + i].nest.reach;
+    for (uint32_t i = 0; i < item->op_count; i++) {
+        const coffer__file_span *reach = &plan->copy_ops[item->first_op + i].region.reach;
         const uint64_t first = reach->begin / COFFER__CELL;
         const uint64_t end = (reach->end - 1) / COFFER__CELL;
         cells += end - first + (first == *last ? 0 : 1);
@@ -47,8 +47,8 @@ static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *it
 }
 
 /* An item that is larger than its budget could never be admitted, and would make the load wait for ever; so it is
-   refused before anything is read. Addresses of given places are known from here on; that others are 0 is what says
-   that they were not admitted. */
+   refused before anything is read. Addresses of given destinations are known from here on; that others are 0 is what
+   says that they were not admitted. */
 coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 {
     const coffer_plan *plan = load->plan;
@@ -62,7 +62,7 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
             return status;
         }
         const uint64_t budget = load->spaces[state->space].budget;
-        if (!item->placed && item->size > budget) {
+        if (!item->given && item->size > budget) {
             coffer__fail(err, COFFER_ERR_BUDGET, "the item has %z, and the budget of its memory is %z", item->size,
                          budget);
             coffer__fail_sizes(err, COFFER_ERR_BUDGET, item->size, budget);
@@ -71,7 +71,7 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
         load->cells += admit_cells(plan, item, &last, &shard);
         state->left = item->size;
         state->next = COFFER__NO_ITEM;
-        state->spot.address = item->placed ? item->address : 0;
+        state->allocation.address = item->given ? item->address : 0;
     }
     return COFFER_OK;
 }
@@ -81,25 +81,25 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 /* The items that follow in the order of reading and need memory of the same space, as far as the budget goes. Only
    the item which the usual sweep is at may bring others along: one that is taken out of its turn has neighbours in
    the file that may be far from being read. */
-static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADMIT_MAX])
+static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t op[ADMIT_MAX])
 {
     const coffer__schedule *schedule = &load->schedule;
     const coffer__load_space *space = &load->spaces[load->states[item].space];
     uint64_t capacity = space->budget - space->used - load->plan->items[item].size;
     size_t count = 1;
-    row[0] = item;
+    op[0] = item;
     if (schedule->next >= schedule->count || schedule->order[schedule->next] != item) {
         return count;
     }
     for (size_t i = schedule->next + 1; i < schedule->count && count < ADMIT_MAX; i++) {
         const uint32_t other = schedule->order[i];
         const coffer__load_item *of = &load->plan->items[other];
-        if (of->placed || load->states[other].spot.address != 0 ||
+        if (of->given || load->states[other].allocation.address != 0 ||
             load->states[other].space != load->states[item].space || of->size > capacity) {
             break;
         }
         capacity -= of->size;
-        row[count++] = other;
+        op[count++] = other;
     }
     return count;
 }
@@ -112,23 +112,23 @@ coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
 {
     coffer_load *load = ctx;
     coffer__load_space *space = &load->spaces[load->states[item].space];
-    uint32_t row[ADMIT_MAX] = { item };
-    coffer__spot spots[ADMIT_MAX];
-    if (load->states[item].spot.address != 0) {
+    uint32_t op[ADMIT_MAX] = { item };
+    coffer__allocation allocations[ADMIT_MAX];
+    if (load->states[item].allocation.address != 0) {
         return COFFER_OK;
     }
     if (load->plan->items[item].size > space->budget - space->used) {
         return COFFER_NEED_MORE;
     }
-    size_t count = admit_row(load, item, row);
-    count = coffer__store_together(&space->store, load->plan, row, count, space->budget - space->used);
-    const coffer_status status = coffer__store_row(&space->store, load->plan, row, count, spots, err);
+    size_t count = admit_row(load, item, op);
+    count = coffer__store_together(&space->store, load->plan, op, count, space->budget - space->used);
+    const coffer_status status = coffer__store_row(&space->store, load->plan, op, count, allocations, err);
     if (status != COFFER_OK) {
         return status;
     }
     for (size_t i = 0; i < count; i++) {
-        load->states[row[i]].spot = spots[i];
-        space->used += load->plan->items[row[i]].size;
+        load->states[op[i]].allocation = allocations[i];
+        space->used += load->plan->items[op[i]].size;
     }
     return COFFER_OK;
 }

@@ -5,12 +5,12 @@
  *
  *     cells of the tensor    | hashed | hashed | being hashed | there | missing | there | …
  *
- * Whoever brings the cell that is next hashes it, and all that are there after it, from the place to which they were
- * read, while other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a
+ * Whoever brings the cell that is next hashes it, and all that are there after it, from the destination to which they
+ * were read, while other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a
  * cache.
  *
- * Where the place cannot be read, or has gaps, a cell is hashed in its slot, which is not released before the cells
- * before it were hashed. Those are in chunks that were begun earlier, so the first of all that wait never waits.
+ * Where the destination cannot be read, or has gaps, a cell is hashed in its slot, which is not released before the
+ * cells before it were hashed. Those are in chunks that were begun earlier, so the first of all that wait never waits.
  */
 #include "load_digest.h"
 
@@ -73,16 +73,16 @@ static const coffer__recorded *digest_list(const coffer_load *load, size_t shard
 }
 
 /* Whether an item can be hashed where it goes: its bytes come to host memory as they are. What is on a device
-   cannot be read from here, and in a place with gaps the bytes are not in one piece. */
+   cannot be read from here, and in a destination with gaps the bytes are not in one piece. */
 static bool digest_is_plain(const coffer_load *load, const coffer__load_item *item)
 {
-    return item->device == NULL && load->plan->rows[item->first_row].nest.rank == 0;
+    return item->device == NULL && load->plan->copy_ops[item->first_op].region.rank == 0;
 }
 
 /* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot
    be hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the
    next time. Bytes that differ from one reading to the next cannot be verified apart from those that are handed
-   out, and saying so is better than handing out what was not verified. An item of several rows is put together of
+   out, and saying so is better than handing out what was not verified. An item of several copy ops is put together of
    parts, and has no digest of its own. */
 static coffer_status digest_choose(const coffer_load *load, const coffer__load_item *item, coffer__load_state *state,
                                    coffer_error *err)
@@ -90,10 +90,10 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
     const coffer__shard *shard = &load->plan->model->shards[item->shard];
     const bool due = coffer__trust_is_due(shard, item->tensor);
     state->verify = COFFER__VERIFY_NOT;
-    if (item->row_count == 0 || (load->options.unverified && !due)) {
+    if (item->op_count == 0 || (load->options.unverified && !due)) {
         return COFFER_OK;
     }
-    if (item->whole && item->row_count == 1 && digest_list(load, item->shard) != NULL) {
+    if (item->whole && item->op_count == 1 && digest_list(load, item->shard) != NULL) {
         state->verify = digest_is_plain(load, item) ? COFFER__VERIFY_IN_PLACE : COFFER__VERIFY_IN_SLOT;
     } else if (due && coffer__trust_is_unstable(shard)) {
         coffer__fail(
@@ -176,10 +176,10 @@ void coffer__load_digests_end(coffer_load *load)
 
 /* ---- hashing ----------------------------------------------------------------------------------------------------- */
 
-/* Only items of one row are hashed, so that row is all of the tensor. */
+/* Only items of one copy op are hashed, so that copy op is all of the tensor. */
 static const coffer__file_span *digest_reach(const coffer_load *load, uint32_t item)
 {
-    return &load->plan->rows[load->plan->items[item].first_row].nest.reach;
+    return &load->plan->copy_ops[load->plan->items[item].first_op].region.reach;
 }
 
 /* The hash of an item; the first to ask makes it. It is made by the first bytes that come and not when the load
@@ -290,7 +290,7 @@ coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_e
 {
     coffer__load_hash *hash = load->states[item].hash;
     /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
-    const uint8_t *bytes = (const uint8_t *)(uintptr_t)load->states[item].spot.address;
+    const uint8_t *bytes = (const uint8_t *)(uintptr_t)load->states[item].allocation.address;
     for (;;) {
         coffer__os_mutex_lock(&load->mutex);
         const uint64_t size = digest_ready(load, item);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The group of processes that a load may be in (group.h). The first worker that comes enters it, on its own thread, as that
- * may take a while; the others wait for it. The last one that ends leaves it.
+ * The group of processes that a load may be in (group.h). The first worker that comes enters it, on its own thread, as
+ * that may take a while; the others wait for it. The last one that ends leaves it.
  *
  * What makes a group are the files, as they were when they were opened: which they are, how long, and when they were
- * changed. A model of which that is not known, one that a keeper has, and a load that reads in the order of its plan have
- * none.
+ * changed. A model of which that is not known, one that a model cache server has, and a load that reads in the order of
+ * its plan have none.
  */
 #include "alloc.h"
 #include "chunk_source_shared.h"
@@ -51,9 +51,9 @@ static bool group_identity(const coffer *model, uint64_t *number)
     return true;
 }
 
-/* Goes over the chunks that the plan has in the order of the files. What the load makes of it may differ, where
-   budgets hold it up; then it reads by itself what it comes back for. The same code as the load's own makes these chunks,
-   so nothing else can differ. */
+/* Goes over the chunks that the plan has in the order of the files. What the load makes of it may differ, where budgets
+   hold it up; then it reads by itself what it comes back for. The same code as the load's own makes these chunks, so
+   nothing else can differ. */
 static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, const uint32_t *first, coffer_error *err)
 {
     coffer__schedule schedule;
@@ -74,29 +74,29 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
 /* What all ranks may have in flight together. A slot is free again when all have taken from it, so the more ranks
    run at once, the more slots keep them from waiting for each other. Beyond that they cost: each rank has to map every
    page of them, which takes longer than copying from it, and bytes are gone from the processor's caches before the last
-   rank takes them. So there is a window for every two processors, and one for each rank at most. */
-static uint64_t group_memory(const coffer_window_options *how)
+   rank takes them. So there is a staging buffer for every two processors, and one for each rank at most. */
+static uint64_t group_memory(const coffer_staging_options *how)
 {
-    const uint64_t most = COFFER__SHARE_MAX_SLOTS * COFFER__CELL;
+    const uint64_t most = COFFER__GROUP_MAX_SLOTS * COFFER__CELL;
     const uint32_t at_once = coffer__os_processors() / 2;
     const uint32_t windows = at_once == 0 ? 1 : at_once < how->ranks ? at_once : how->ranks;
     return how->memory < most / windows ? how->memory * windows : most;
 }
 
-/* A model that a keeper has is in memory already, and the protocol needs all ranks to take cells upwards, which the
-   order of a plan does not promise. Both lists serve only while the group is entered. */
+/* A model that a model cache server has is in memory already, and the protocol needs all ranks to take cells upwards,
+   which the order of a plan does not promise. Both lists serve only while the group is entered. */
 static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, coffer_error *err)
 {
     const coffer *model = load->plan->model;
-    const coffer_window_options *how = &load->window->options;
-    coffer__share_options options = { .allocator = &load->allocator,
+    const coffer_staging_options *how = &load->staging->options;
+    coffer__group_options options = { .allocator = &load->allocator,
                                       .group = how->group,
                                       .ranks = how->ranks,
                                       .rank = how->rank,
-                                      .enter_ms = load->window->patience_ms,
-                                      .stall_ms = load->window->patience_ms };
+                                      .enter_ms = load->staging->patience_ms,
+                                      .stall_ms = load->staging->patience_ms };
     options.cells = coffer__shared_cells(model, NULL);
-    if (how->ranks < 2 || load->kept != NULL || load->options.order != COFFER_ORDER_FILE || options.cells == 0 ||
+    if (how->ranks < 2 || load->served != NULL || load->options.order != COFFER_ORDER_FILE || options.cells == 0 ||
         !group_identity(model, &options.identity)) {
         return COFFER_OK;
     }
@@ -110,7 +110,7 @@ static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, 
     }
     if (status == COFFER_OK) {
         options.wanted = wanted;
-        status = coffer__share_enter(&load->chunk_sources.share, &options, watch, err);
+        status = coffer__group_enter(&load->chunk_sources.group, &options, watch, err);
     }
     coffer__free_array(&load->allocator, wanted, options.cells, sizeof *wanted);
     coffer__free_array(&load->allocator, first, model->shard_count + 1, sizeof *first);
@@ -132,8 +132,8 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
         load->group = COFFER__LOAD_ENTERS;
         coffer__os_mutex_unlock(&load->mutex);
         status = group_enter(load, watch, err);
-        if (load->window->options.ranks > 1 && load->chunk_sources.share == NULL) {
-            coffer__file_readers_share(load->file_readers);
+        if (load->staging->options.ranks > 1 && load->chunk_sources.group == NULL) {
+            coffer__file_readers_expect_others(load->file_readers);
         }
         coffer__os_mutex_lock(&load->mutex);
         load->group = COFFER__LOAD_INSIDE;
@@ -149,42 +149,42 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
 void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
-    coffer__share *share = load->chunk_sources.share;
-    if (share != NULL && status != COFFER_OK && status != COFFER_ERR_CANCELLED && status != COFFER_ERR_PEER) {
-        coffer__share_fail(share, error);
+    coffer__group *group = load->chunk_sources.group;
+    if (group != NULL && status != COFFER_OK && status != COFFER_ERR_CANCELLED && status != COFFER_ERR_PEER) {
+        coffer__group_fail(group, error);
     }
     load->members--;
     if (load->members == 0) {
-        load->chunk_sources.share = NULL;
+        load->chunk_sources.group = NULL;
         coffer__pins_end(&load->pins, &load->allocator);
-        coffer__share_leave(share);
+        coffer__group_leave(group);
     }
     coffer__os_mutex_unlock(&load->mutex);
 }
 
-/* `share` is read without the lock: it was set before this worker came in, and stays as long as a member is left,
+/* `group` is read without the lock: it was set before this worker came in, and stays as long as a member is left,
    which this worker is. */
 coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    const coffer__share *share = load->chunk_sources.share;
-    if (share != NULL) {
+    const coffer__group *group = load->chunk_sources.group;
+    if (group != NULL) {
         coffer__os_mutex_lock(&load->mutex);
-        status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, &load->allocator, err);
+        status = coffer__pins_add(&load->pins, device, group->map.base, group->map.size, &load->allocator, err);
         coffer__os_mutex_unlock(&load->mutex);
     }
     return status;
 }
 
-/* Each chunk source owns the one below it, and closes it when it cannot be made itself; so there is one chunk source to close here,
-   or none. */
+/* Each chunk source owns the one below it, and closes it when it cannot be made itself; so there is one chunk source to
+   close here, or none. */
 coffer_status coffer__load_chunk_source(coffer__chunk_source **chunk_source, coffer_load *load, size_t worker,
                                         const coffer__watch *watch, coffer_error *err)
 {
     coffer__chunk_source *alone = NULL;
     coffer_status status = coffer__chunk_source_private(&alone, &load->chunk_sources, worker, watch, err);
     *chunk_source = alone;
-    if (status == COFFER_OK && load->chunk_sources.share != NULL) {
+    if (status == COFFER_OK && load->chunk_sources.group != NULL) {
         status = coffer__chunk_source_shared(chunk_source, &load->chunk_sources, alone, watch, err);
     }
     *chunk_source = status == COFFER_OK ? *chunk_source : NULL;

@@ -72,8 +72,8 @@ static coffer_status ready_stuck(coffer_error *err)
 
 /* ---- handing out ------------------------------------------------------------------------------------------------- */
 
-/* The memory is the caller's now, and no longer counts. The budget has space again, so the schedule is asked again,
-   by workers that are woken here. What has a place of the caller's never counted. The mutex is held, so no item is
+/* The memory is the caller's now, and no longer counts. The budget has space again, so the schedule is asked again, by
+   workers that are woken here. What has a destination of the caller's never counted. The mutex is held, so no item is
    handed out twice. */
 static void ready_hand_out(coffer_load *load, uint32_t item, coffer_loaded *loaded)
 {
@@ -82,13 +82,13 @@ static void ready_hand_out(coffer_load *load, uint32_t item, coffer_loaded *load
     *loaded = (coffer_loaded){ .item = item,
                                .tensor = of->tensor,
                                .device = of->device,
-                               .address = state->spot.address,
+                               .address = state->allocation.address,
                                .size = of->size,
-                               .memory = state->spot.memory,
+                               .memory = state->allocation.memory,
                                .verified = state->verified };
     state->phase = COFFER__LOAD_TAKEN;
     load->not_taken--;
-    if (!of->placed) {
+    if (!of->given) {
         load->spaces[state->space].used -= of->size;
         load->starved = false;
         coffer__os_condition_wake_all(&load->capacity);

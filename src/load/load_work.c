@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each worker does, until nothing is left: it fills its chunk source with chunks of the schedule, waits for one to come,
- * and delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is held
- * until it has arrived.
+ * What each worker does, until nothing is left: it fills its chunk source with chunks of the schedule, waits for one to
+ * come, and delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is
+ * held until it has arrived.
  */
 #include "alloc.h"
 #include "device_queue.h"
@@ -17,14 +17,14 @@
 #define WORK_MAX_THREADS 64u
 #define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
 
-/* A chunk with what the worker remembers of it. It begins with the chunk source's view of it, so a chunk that the chunk source
-   gives back is cast to this. */
+/* A chunk with what the worker remembers of it. It begins with the chunk source's view of it, so a chunk that the chunk
+   source gives back is cast to this. */
 typedef struct work_chunk {
     coffer__chunk base;
     struct work_chunk *next; /* of those that are spare, or held */
     struct work_chunk *made; /* the one that was made before it */
-    uint64_t taken;          /* bytes of rows in it */
-    bool at_hand;            /* it was begun while others were waited for */
+    uint64_t taken;          /* bytes of copy ops in it */
+    bool from_cache;         /* it was begun while others were waited for */
     size_t hashed;           /* parts that were looked at for hashing in the slot */
     uint32_t *due;           /* items to be hashed or verified now that it is there; space for its parts */
     size_t due_capacity;
@@ -43,7 +43,7 @@ struct coffer__load_worker {
     work_chunk *pending;    /* the chunk source had no space for it */
     size_t under_way;       /* in the chunk source */
     bool mixed;             /* the last chunk was of a file that is partly in the page cache */
-    bool at_hand;           /* a chunk is in the chunk source that was begun while others are waited for */
+    bool from_cache;        /* a chunk is in the chunk source that was begun while others are waited for */
     uint64_t waited;        /* nanoseconds for the chunk source, not counted yet, … */
     uint64_t waited_device; /* … and for devices */
     coffer__device_queue *device_queues[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
@@ -126,33 +126,33 @@ static void work_spare(coffer__load_worker *worker, work_chunk *chunk)
     worker->spare = chunk;
 }
 
-/* Whether a row may be read right to its place: where it is contiguous in host memory, or on a device that files can
-   be read to. What is hashed in its slot, or has to wait for a stream of the caller's, comes through host memory all
-   the same. */
-static bool work_reads_to_place(const coffer_load *load, const coffer__load_row *row)
+/* Whether a copy op may be read right to its destination: where it is contiguous in host memory, or on a device that
+   files can be read to. What is hashed in its slot, or has to wait for a stream of the caller's, comes through host
+   memory all the same. */
+static bool work_reads_to_destination(const coffer_load *load, const coffer__copy_op *op)
 {
-    const coffer__load_item *item = &load->plan->items[row->item];
-    if (row->nest.rank != 0 || item->device == NULL) {
-        return row->nest.rank == 0;
+    const coffer__load_item *item = &load->plan->items[op->item];
+    if (op->region.rank != 0 || item->device == NULL) {
+        return op->region.rank == 0;
     }
-    return !item->placed && load->states[row->item].verify != COFFER__VERIFY_IN_SLOT &&
+    return !item->given && load->states[op->item].verify != COFFER__VERIFY_IN_SLOT &&
            coffer__file_readers_reach(load->file_readers, item->shard, item->device);
 }
 
 /* Under the lock. The address of an item does not change after it was admitted, so it can be read without the lock
-   later; here the lock is needed since another worker may be admitting items, and gives out memory for several at
-   once. The part's bytes are those of the row from the place's beginning on, so their distance in the file is their
+   later; here the lock is needed since another worker may be admitting items, and gives out memory for several at once.
+   The part's bytes are those of the copy op from the destination's beginning on, so their distance in the file is their
    distance in memory. */
-static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
+static void work_set_destinations(const coffer_load *load, coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
         coffer__chunk_part *part = &chunk->parts[i];
-        const coffer__load_row *row = &load->plan->rows[part->row];
-        if (work_reads_to_place(load, row)) {
-            const uint64_t address = load->states[row->item].spot.address + row->nest.to;
+        const coffer__copy_op *op = &load->plan->copy_ops[part->op];
+        if (work_reads_to_destination(load, op)) {
+            const uint64_t address = load->states[op->item].allocation.address + op->region.to;
             /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
-            part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - row->nest.reach.begin));
-            part->device = load->plan->items[row->item].device;
+            part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - op->region.reach.begin));
+            part->device = load->plan->items[op->item].device;
         }
     }
 }
@@ -176,7 +176,7 @@ static coffer_status work_advance(coffer__load_worker *worker, work_chunk **chun
     load->starved = status == COFFER_NEED_MORE;
     if (status == COFFER_OK && !over) {
         load->under_way++;
-        work_set_places(load, &next->base);
+        work_set_destinations(load, &next->base);
         *chunk = next;
         return COFFER_OK;
     }
@@ -189,23 +189,23 @@ static coffer_status work_advance(coffer__load_worker *worker, work_chunk **chun
     return status;
 }
 
-/* Where the bytes of a chunk are, if it may be put off. Items in the order of the plan are wanted in that order, and the
-   ranks of a group keep to that of the files. A chunk that is hashed in its slot keeps the slot until those before it
-   were hashed, so that they must not be left behind. */
+/* Where the bytes of a chunk are, if it may be deferred. Items in the order of the plan are wanted in that order, and
+   the ranks of a group keep to that of the files. A chunk that is hashed in its slot keeps the slot until those before
+   it were hashed, so that they must not be left behind. */
 static coffer__residency work_residency(const coffer_load *load, const coffer__chunk *chunk)
 {
-    if (chunk->alone || load->options.order != COFFER_ORDER_FILE || load->window->options.ranks > 1) {
-        return COFFER__ANYWHERE;
+    if (chunk->alone || load->options.order != COFFER_ORDER_FILE || load->staging->options.ranks > 1) {
+        return COFFER__RESIDENCY_UNKNOWN;
     }
     for (size_t i = 0; i < chunk->part_count; i++) {
-        if (load->states[load->plan->rows[chunk->parts[i].row].item].verify == COFFER__VERIFY_IN_SLOT) {
-            return COFFER__ANYWHERE;
+        if (load->states[load->plan->copy_ops[chunk->parts[i].op].item].verify == COFFER__VERIFY_IN_SLOT) {
+            return COFFER__RESIDENCY_UNKNOWN;
         }
     }
     return coffer__file_readers_residency(load->file_readers, chunk);
 }
 
-/* Goes on in the schedule to a chunk whose bytes are where this worker wants them, and puts off the others on the way.
+/* Goes on in the schedule to a chunk whose bytes are where this worker wants them, and defers the others on the way.
    Where there are too many of those, a worker that waits for nothing takes what comes. */
 static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__residency wanted, work_chunk **chunk,
                                      work_begun *begun, coffer_error *err)
@@ -214,51 +214,51 @@ static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__reside
     coffer_status status = COFFER_OK;
     while (status == COFFER_OK && *chunk == NULL && *begun == WORK_BEGUN) {
         work_chunk *next = NULL;
-        if (wanted == COFFER__AT_HAND && coffer__ahead_is_full(&load->ahead)) {
+        if (wanted == COFFER__CACHED && coffer__deferred_is_full(&load->deferred)) {
             *begun = WORK_FULL;
             return COFFER_OK;
         }
         status = work_advance(worker, &next, begun, err);
         if (next != NULL) {
             const coffer__residency where = work_residency(load, &next->base);
-            const bool other = where != wanted && where != COFFER__ANYWHERE;
-            worker->mixed = where != COFFER__ANYWHERE;
-            *chunk = other && coffer__ahead_put(&load->ahead, where, &next->base) ? NULL : next;
+            const bool other = where != wanted && where != COFFER__RESIDENCY_UNKNOWN;
+            worker->mixed = where != COFFER__RESIDENCY_UNKNOWN;
+            *chunk = other && coffer__deferred_put(&load->deferred, where, &next->base) ? NULL : next;
         }
     }
     return status;
 }
 
-/* A chunk that is to be read now, of those that were put off or of the schedule. What is away comes first, so that the
-   disk is never idle; when there is nothing more of that, what is at hand is all that is left. So nothing is left behind:
-   a worker is told that all is over, or that a budget is full, only when nothing is put off. */
+/* A chunk that is to be read now, of those that were deferred or of the schedule. What is on the disk comes first, so
+   that the disk is never idle; when there is nothing more of that, what is cached is all that is left. So nothing is
+   left behind: a worker is told that all is over, or that a budget is full, only when nothing is deferred. */
 static coffer_status work_schedule(coffer__load_worker *worker, coffer__residency wanted, work_chunk **chunk,
                                    work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
     *begun = WORK_BEGUN;
     coffer__os_mutex_lock(&load->mutex);
-    *chunk = (work_chunk *)coffer__ahead_take(&load->ahead, wanted);
+    *chunk = (work_chunk *)coffer__deferred_take(&load->deferred, wanted);
     const coffer_status status = work_look_ahead(worker, wanted, chunk, begun, err);
-    if (status == COFFER_OK && *chunk == NULL && wanted == COFFER__AWAY) {
-        *chunk = (work_chunk *)coffer__ahead_take(&load->ahead, COFFER__AT_HAND);
+    if (status == COFFER_OK && *chunk == NULL && wanted == COFFER__ON_DISK) {
+        *chunk = (work_chunk *)coffer__deferred_take(&load->deferred, COFFER__CACHED);
         *begun = *chunk != NULL ? WORK_BEGUN : *begun;
     }
     coffer__os_mutex_unlock(&load->mutex);
     return status;
 }
 
-/* A chunk that was taken from the schedule cannot be put back there, as the sweep has moved on. So one that the
-   chunk source refuses after all stays with this worker, which submits it again before it takes another. That a chunk source has
-   space is asked first, so this is rare: only the chunk itself can tell whether a chunk source that has claimed memory for
-   others can take it. What is at hand is no work for the disk, so that the space of the chunk source does not matter: one such
-   chunk at a time is begun beside the others. */
+/* A chunk that was taken from the schedule cannot be put back there, as the sweep has moved on. So one that the chunk
+   source refuses after all stays with this worker, which submits it again before it takes another. That a chunk source
+   has space is asked first, so this is rare: only the chunk itself can tell whether a chunk source that has claimed
+   memory for others can take it. What is cached is no work for the disk, so that the space of the chunk source does not
+   matter: one such chunk at a time is begun beside the others. */
 static coffer_status work_begin(coffer__load_worker *worker, coffer__residency wanted, work_begun *begun,
                                 coffer_error *err)
 {
     work_chunk *chunk = worker->pending;
     *begun = WORK_FULL;
-    if (wanted == COFFER__AT_HAND ? chunk != NULL : !worker->chunk_source->ops->has_capacity(worker->chunk_source)) {
+    if (wanted == COFFER__CACHED ? chunk != NULL : !worker->chunk_source->ops->has_capacity(worker->chunk_source)) {
         return COFFER_OK;
     }
     if (chunk == NULL) {
@@ -266,7 +266,7 @@ static coffer_status work_begin(coffer__load_worker *worker, coffer__residency w
         if (status != COFFER_OK || chunk == NULL) {
             return status;
         }
-        chunk->at_hand = wanted == COFFER__AT_HAND;
+        chunk->from_cache = wanted == COFFER__CACHED;
     }
     *begun = WORK_BEGUN;
     worker->pending = NULL;
@@ -277,15 +277,15 @@ static coffer_status work_begin(coffer__load_worker *worker, coffer__residency w
         return COFFER_OK;
     }
     worker->under_way += status == COFFER_OK ? 1 : 0;
-    worker->at_hand = worker->at_hand || chunk->at_hand;
+    worker->from_cache = worker->from_cache || chunk->from_cache;
     return status;
 }
 
 /* ---- delivering -------------------------------------------------------------------------------------------------- */
 
-/* Copies what the chunk source did not read to its place already. `there` is one stretch within the part, and empty at the
-   part's beginning where nothing was read to its place. So what is left is always two pieces, either of which may
-   be empty, and no case has to be told apart. */
+/* Copies what the chunk source did not read to its destination already. `there` is one stretch within the part, and
+   empty at the part's beginning where nothing was read to its destination. So what is left is always two pieces, either
+   of which may be empty, and no case has to be told apart. */
 static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
     const uint8_t *from = chunk->bytes + (size_t)(part->within.begin - chunk->cell.begin);
@@ -296,26 +296,27 @@ static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part 
     memcpy(part->to + until, from + until, size - until);
 }
 
-/* Copies what a row takes, line by line. Returns its bytes. The place has gaps or another order than the file, so
-   the bytes are never read there directly; what is copied is counted, as gaps in the file are no part of the item. */
-static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *chunk, const coffer__chunk_part *part)
+/* Copies what a copy op takes, one strided copy after the other. Returns its bytes. The destination has gaps or another
+   order than the file, so the bytes are never read there directly; what is copied is counted, as gaps in the file are
+   no part of the item. */
+static uint64_t work_copy_region(const coffer_load *load, const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
-    coffer__lines lines;
-    coffer__strided_copy line;
+    coffer__region_walk copies;
+    coffer__strided_copy copy;
     uint64_t taken = 0;
-    const coffer__load_row *row = &load->plan->rows[part->row];
-    coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
-    while (coffer__lines_next(&lines, &line)) {
-        coffer__copy_strided(&line, chunk->bytes + (size_t)(line.from - chunk->cell.begin));
-        taken += line.width * line.runs;
+    const coffer__copy_op *op = &load->plan->copy_ops[part->op];
+    coffer__region_walk_begin(&copies, &op->region, load->states[op->item].allocation.address, part->within);
+    while (coffer__region_walk_next(&copies, &copy)) {
+        coffer__copy_strided(&copy, chunk->bytes + (size_t)(copy.from - chunk->cell.begin));
+        taken += copy.width * copy.runs;
     }
     return taken;
 }
 
 /* The worker's device queue to the device of an item; it is made when the first bytes go there. What is queued on the
-   stream of a given place comes before them. The memory that the copies read, the window's and the group's, is
-   registered before the first copy is queued, since devices copy by themselves only from memory that they know.
-   Each worker has a device queue of its own, so no lock is held while a device is given work. */
+   stream of a given destination comes before them. The memory that the copies read, the staging buffer's and the
+   group's, is registered before the first copy is queued, since devices copy by themselves only from memory that they
+   know. Each worker has a device queue of its own, so no lock is held while a device is given work. */
 static coffer_status work_device_queue(coffer__load_worker *worker, uint32_t number,
                                        coffer__device_queue **device_queue, coffer_error *err)
 {
@@ -324,7 +325,7 @@ static coffer_status work_device_queue(coffer__load_worker *worker, uint32_t num
     coffer__device_queue **own = &worker->device_queues[load->states[number].space];
     coffer_status status = COFFER_OK;
     if (*own == NULL) {
-        status = coffer__window_pin(load->window, item->device, err);
+        status = coffer__staging_pin(load->staging, item->device, err);
         if (status == COFFER_OK) {
             status = coffer__load_pin_group(load, item->device, err);
         }
@@ -332,55 +333,55 @@ static coffer_status work_device_queue(coffer__load_worker *worker, uint32_t num
             status = coffer__device_queue_open(own, item->device, &load->allocator, err);
         }
     }
-    if (status == COFFER_OK && item->placed) {
+    if (status == COFFER_OK && item->given) {
         status = coffer__device_queue_after(*own, item->stream, err);
     }
     *device_queue = *own;
     return status;
 }
 
-/* Queues what a row takes, line by line. `taken` is counted here and not computed from `within`, since what lies
-   between the lines of a nest is no part of the item. */
-static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__chunk_part *part,
-                                     coffer_error *err)
+/* Queues what a copy op takes, one strided copy after the other. `taken` is counted here and not computed from
+   `within`, since what lies between the strided copies of a region is no part of the item. */
+static coffer_status work_send_region(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__chunk_part *part,
+                                      coffer_error *err)
 {
-    coffer__lines lines;
-    coffer__strided_copy line;
+    coffer__region_walk copies;
+    coffer__strided_copy copy;
     coffer__device_queue *device_queue = NULL;
     const coffer_load *load = worker->load;
-    const coffer__load_row *row = &load->plan->rows[part->row];
-    coffer_status status = work_device_queue(worker, row->item, &device_queue, err);
+    const coffer__copy_op *op = &load->plan->copy_ops[part->op];
+    coffer_status status = work_device_queue(worker, op->item, &device_queue, err);
     part->taken = 0;
-    coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
-    while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
-        const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
-        status = coffer__device_queue_send(device_queue, &line, bytes, err);
-        part->taken += line.width * line.runs;
+    coffer__region_walk_begin(&copies, &op->region, load->states[op->item].allocation.address, part->within);
+    while (status == COFFER_OK && coffer__region_walk_next(&copies, &copy)) {
+        const uint8_t *bytes = chunk->bytes + (size_t)(copy.from - chunk->cell.begin);
+        status = coffer__device_queue_send(device_queue, &copy, bytes, err);
+        part->taken += copy.width * copy.runs;
     }
     return status;
 }
 
-/* What a part takes of an item is known only after this: all of `within` for contiguous bytes, and what the lines
-   come to for others. Bytes that cuFile has read are on the device already, all of them, so nothing is queued and
-   no ticket is needed. A device is marked as WORK_SENT once for all parts that go there. After a failure in the
+/* What a part takes of an item is known only after this: all of `within` for contiguous bytes, and what the strided
+   copies come to for others. Bytes that cuFile has read are on the device already, all of them, so nothing is queued
+   and no ticket is needed. A device is marked as WORK_SENT once for all parts that go there. After a failure in the
    middle no ticket is taken: the load ends then, and closing the device queue waits for what was queued. */
 static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__chunk_part *part,
                                        coffer_error *err)
 {
     const coffer_load *load = worker->load;
-    const uint32_t item = load->plan->rows[part->row].item;
+    const uint32_t item = load->plan->copy_ops[part->op].item;
     part->taken = part->within.end - part->within.begin;
     if (part->device != NULL && part->there.end > part->there.begin) {
         return COFFER_OK;
     }
     if (load->plan->items[item].device != NULL) {
         chunk->tickets[load->states[item].space] = WORK_SENT;
-        return work_send_lines(worker, &chunk->base, part, err);
+        return work_send_region(worker, &chunk->base, part, err);
     }
     if (part->to != NULL) {
         work_copy_rest(&chunk->base, part);
     } else {
-        part->taken = work_copy_lines(load, &chunk->base, part);
+        part->taken = work_copy_region(load, &chunk->base, part);
     }
     return COFFER_OK;
 }
@@ -415,7 +416,7 @@ static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chun
     coffer_load *load = worker->load;
     for (; chunk->hashed < chunk->base.part_count; chunk->hashed++) {
         const coffer__chunk_part *part = &chunk->base.parts[chunk->hashed];
-        const uint32_t item = load->plan->rows[part->row].item;
+        const uint32_t item = load->plan->copy_ops[part->op].item;
         if (load->states[item].verify == COFFER__VERIFY_IN_SLOT) {
             const uint8_t *bytes = chunk->base.bytes + (size_t)(part->within.begin - chunk->base.cell.begin);
             const coffer_status status = coffer__load_digest_slot(load, item, part->within, bytes, err);
@@ -460,18 +461,18 @@ static coffer_status work_still(const coffer_load *load, size_t number, coffer_e
 static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
 {
     stats->done += chunk->taken;
-    stats->read += chunk->base.read;
-    stats->cached += chunk->base.cached;
-    stats->direct += chunk->base.direct;
-    stats->requests += chunk->base.requests;
-    stats->engines |= chunk->base.engines;
+    stats->read += chunk->base.counts.read;
+    stats->cached += chunk->base.counts.cached;
+    stats->direct += chunk->base.counts.direct;
+    stats->requests += chunk->base.counts.requests;
+    stats->engines |= chunk->base.counts.engines;
 }
 
-/* What requests turned out to cost changes what the next chunks read. Not in a group: the ranks have told each other what
-   they want, and each has to keep to that. Under the lock. */
+/* What requests turned out to cost changes what the next chunks read. Not in a group: the ranks have told each other
+   what they want, and each has to keep to that. Under the lock. */
 static void work_learn(coffer_load *load, const coffer__chunk *chunk)
 {
-    if (chunk->gap != 0 && load->window->options.ranks < 2) {
+    if (chunk->gap != 0 && load->staging->options.ranks < 2) {
         load->schedule.gap[coffer__source_is_dear(&load->plan->model->shards[chunk->shard].source)] = chunk->gap;
     }
 }
@@ -481,7 +482,7 @@ static void work_learn(coffer_load *load, const coffer__chunk *chunk)
    last part, so exactly one thread calls the item ready or verifies it. */
 static coffer_status work_part_arrived(coffer_load *load, const coffer__chunk_part *part, bool *due, coffer_error *err)
 {
-    const uint32_t item = load->plan->rows[part->row].item;
+    const uint32_t item = load->plan->copy_ops[part->op].item;
     coffer__load_state *state = &load->states[item];
     *due = false;
     state->left -= part->taken;
@@ -516,7 +517,7 @@ static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, si
         }
         if (due) {
             chunk->due = list;
-            list[(*due_count)++] = load->plan->rows[chunk->base.parts[i].row].item;
+            list[(*due_count)++] = load->plan->copy_ops[chunk->base.parts[i].op].item;
         }
     }
     return COFFER_OK;
@@ -656,19 +657,19 @@ static coffer_status work_await_in_group(coffer__load_worker *worker, coffer__ch
     return status;
 }
 
-/* Waits for a chunk of the chunk source; *come NULL: there was something else to do. Of a file that is partly in the page cache it
-   uses that time for what is there, if nothing came yet. */
+/* Waits for a chunk of the chunk source; *come NULL: there was something else to do. Of a file that is partly in the
+   page cache it uses that time for what is there, if nothing came yet. */
 static coffer_status work_await(coffer__load_worker *worker, coffer__chunk **come, coffer_error *err)
 {
     *come = NULL;
-    if (worker->held != NULL && worker->load->window->options.ranks > 1) {
+    if (worker->held != NULL && worker->load->staging->options.ranks > 1) {
         return work_await_in_group(worker, come, err);
     }
-    if (worker->mixed && !worker->at_hand) {
+    if (worker->mixed && !worker->from_cache) {
         work_begun begun = WORK_BEGUN;
         coffer_status status = work_next(worker, false, come, err);
         if (status == COFFER_OK && *come == NULL) {
-            status = work_begin(worker, COFFER__AT_HAND, &begun, err);
+            status = work_begin(worker, COFFER__CACHED, &begun, err);
         }
         if (status != COFFER_OK || *come != NULL) {
             return status;
@@ -677,10 +678,10 @@ static coffer_status work_await(coffer__load_worker *worker, coffer__chunk **com
     return work_next(worker, true, come, err);
 }
 
-/* Waits for a chunk of the chunk source, and delivers it. What needs its slot a while longer is held, after those that came
-   before it. Appending keeps the list in the order in which chunks came, so the oldest copies are asked for first.
-   A chunk that is held keeps its slot, and so the chunk source may run out of space; that is bounded, as the worker collects
-   what is held before it begins anything. */
+/* Waits for a chunk of the chunk source, and delivers it. What needs its slot a while longer is held, after those that
+   came before it. Appending keeps the list in the order in which chunks came, so the oldest copies are asked for first.
+   A chunk that is held keeps its slot, and so the chunk source may run out of space; that is bounded, as the worker
+   collects what is held before it begins anything. */
 static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 {
     coffer__chunk *come = NULL;
@@ -691,7 +692,7 @@ static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
     work_chunk *chunk = (work_chunk *)come;
     bool held = false;
     worker->under_way--;
-    worker->at_hand = worker->at_hand && !chunk->at_hand;
+    worker->from_cache = worker->from_cache && !chunk->from_cache;
     status = work_deliver(worker, chunk, &held, err);
     if (status != COFFER_OK) {
         return status;
@@ -734,8 +735,8 @@ static void work_starve(coffer__load_worker *worker)
     }
 }
 
-/* One round: as many chunks as the chunk source has space for are begun, and one that came is delivered. A device is only
-   waited for when there is nothing else to do, so its copies run while the next bytes are read. It collects first,
+/* One round: as many chunks as the chunk source has space for are begun, and one that came is delivered. A device is
+   only waited for when there is nothing else to do, so its copies run while the next bytes are read. It collects first,
    since each slot that becomes free lets another chunk begin. It is over only when nothing is in the chunk source and
    nothing is held: then every chunk that this worker took from the schedule has arrived. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
@@ -744,7 +745,7 @@ static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_
     bool some = false;
     coffer_status status = work_collect(worker, false, &some, err);
     while (status == COFFER_OK && begun == WORK_BEGUN) {
-        status = work_begin(worker, COFFER__AWAY, &begun, err);
+        status = work_begin(worker, COFFER__ON_DISK, &begun, err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -779,16 +780,16 @@ static void work_close(coffer__load_worker *worker)
     }
 }
 
-/* A chunk source is made, used and closed by the worker's thread. The window is entered first and left last: the chunk source's
-   slots are in it, and no other load may have it before they are out of use. The group is left after the chunk source was
-   closed, for its memory is unmapped with the last member. Leaving is called after a failure to enter as well,
-   because the other workers have to be counted down all the same. */
+/* A chunk source is made, used and closed by the worker's thread. The staging buffer is entered first and left last:
+   the chunk source's slots are in it, and no other load may have it before they are out of use. The group is left after
+   the chunk source was closed, for its memory is unmapped with the last member. Leaving is called after a failure to
+   enter as well, because the other workers have to be counted down all the same. */
 static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
 {
     bool over = false;
     coffer_load *load = worker->load;
     const size_t number = (size_t)(worker - load->workers);
-    coffer_status status = coffer__window_enter(load->window, load, load->slots, &worker->watch, err);
+    coffer_status status = coffer__staging_enter(load->staging, load, load->slots, &worker->watch, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -801,7 +802,7 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     }
     work_close(worker);
     coffer__load_leave_group(load, status, err);
-    coffer__window_leave(load->window);
+    coffer__staging_leave(load->staging);
     return status;
 }
 
@@ -829,25 +830,25 @@ size_t coffer__load_worker_size(void)
 /* The processors that this process may count on, where several of this host load together. */
 static uint32_t work_processors(const coffer_load *load)
 {
-    const uint32_t ranks = load->window->options.ranks;
+    const uint32_t ranks = load->staging->options.ranks;
     const uint32_t mine = coffer__os_processors() / (ranks > 1 ? ranks : 1);
     return mine > 0 ? mine : 1;
 }
 
-/* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. A worker
-   without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each chunk source
-   has at least one slot of its own. The ranks of a group read for each other, so that there is no more reading to do
-   than for one of them, and each needs no more threads than its processors can run. */
+/* As many as the engine wants, or as the staging buffer's options say; never more than there are cells, or slots. A
+   worker without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each
+   chunk source has at least one slot of its own. The ranks of a group read for each other, so that there is no more
+   reading to do than for one of them, and each needs no more threads than its processors can run. */
 static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
 {
     uint32_t threads = 0;
-    const size_t slots = coffer__window_most(load->window);
-    const uint32_t asked = load->window->options.threads;
+    const size_t slots = coffer__staging_most(load->staging);
+    const uint32_t asked = load->staging->options.threads;
     const coffer_status status = coffer__file_readers_try(load->file_readers, &threads, err);
     if (status != COFFER_OK) {
         return status;
     }
-    if (load->window->options.ranks > 1 && work_processors(load) < threads) {
+    if (load->staging->options.ranks > 1 && work_processors(load) < threads) {
         threads = work_processors(load);
     }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
@@ -879,7 +880,8 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
     return COFFER_OK;
 }
 
-/* By now the thread has ended and its chunk source is closed, so no engine and no device knows these chunks any more. */
+/* By now the thread has ended and its chunk source is closed, so no engine and no device knows these chunks any more.
+   */
 static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator *allocator)
 {
     while (worker->made != NULL) {

@@ -5,7 +5,7 @@
  *   load.c        starting it, ending it, what it says of itself
  *   deferred      chunks that are read before their turn, or after it
  *   load_admit.c  memory for items, and budgets
- *   load_work.c   what each worker does: chunks from the schedule to the chunk source, and from the chunk source to their places
+ *   load_work.c   what each worker does: chunks from the schedule to the chunk source, and from there to their destinations
  *   load_digest.c digests that are checked on the way
  *   load_group.c  other processes that load the same
  *   load_ready.c  items that are complete, and handing them out
@@ -50,9 +50,9 @@ typedef struct coffer__load_hash coffer__load_hash;
 typedef struct coffer__load_digests coffer__load_digests;
 
 typedef struct coffer__load_state {
-    uint64_t left;     /* bytes that are not in place */
-    coffer__spot spot; /* its place; the address is 0 until it has one */
-    uint32_t next;     /* the one that became ready after it */
+    uint64_t left;                 /* bytes that are not in place */
+    coffer__allocation allocation; /* its destination; the address is 0 until it has one */
+    uint32_t next;                 /* the one that became ready after it */
     uint8_t phase;
     uint8_t space;
     uint8_t verify; /* coffer__load_verify */
@@ -74,16 +74,16 @@ struct coffer_load {
     coffer__locked_allocator turns;
     const coffer_plan *plan;
     coffer_load_options options;
-    coffer_window *window; /* its workers enter it while they work */
-    bool own_window;
+    coffer_staging *staging; /* its workers enter it while they work */
+    bool own_staging;
     coffer__file_readers *file_readers;
     coffer__chunk_sources chunk_sources;
-    coffer__pins pins;         /* the group's memory, registered with devices; guarded by the mutex */
-    struct coffer__kept *kept; /* what a keeper has of the model; NULL: nothing */
+    coffer__pins pins;             /* the group's memory, registered with devices; guarded by the mutex */
+    struct coffer__served *served; /* what a model cache server has of the model; NULL: nothing */
     coffer__load_worker *workers;
     size_t worker_count;
     uint64_t cells; /* in which the items lie, about */
-    size_t slots;   /* of the window, that the workers share */
+    size_t slots;   /* of the staging buffer, that the workers share */
     coffer__thread_pool thread_pool;
     bool in_background;
     coffer_error thread_pool_error; /* the thread pool's, which nobody reads: failures are kept below */
@@ -93,7 +93,7 @@ struct coffer_load {
     coffer__condition changed;  /* for callers: an item is ready, or all has ended */
     coffer__condition capacity; /* for workers: a budget has space, or all has ended */
     coffer__schedule schedule;
-    coffer__ahead ahead; /* chunks that were put off */
+    coffer__deferred deferred; /* chunks that were deferred */
     coffer__load_state *states;
     coffer__load_digests *digests; /* load_digest.h */
     coffer__load_space spaces[COFFER__SPACES];

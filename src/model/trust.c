@@ -170,14 +170,14 @@ coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *ten
    which is unique within a model. The caller must let go of the copy. */
 static coffer__verified *trust_find_held(const coffer *model, const coffer_tensor *tensor)
 {
-    coffer__shard *keeper = &model->shards[0];
-    coffer__os_mutex_lock(&keeper->lock);
-    coffer__verified *held = keeper->verified;
+    coffer__shard *first = &model->shards[0];
+    coffer__os_mutex_lock(&first->lock);
+    coffer__verified *held = first->verified;
     held = held != NULL && held->tensor == tensor ? held : NULL;
     if (held != NULL) {
         held->users++;
     }
-    coffer__os_mutex_unlock(&keeper->lock);
+    coffer__os_mutex_unlock(&first->lock);
     return held;
 }
 
@@ -185,11 +185,11 @@ static coffer__verified *trust_find_held(const coffer *model, const coffer_tenso
    copy is let go of outside the lock, because letting go takes the lock itself. */
 static void trust_keep(const coffer *model, coffer__verified *held)
 {
-    coffer__shard *keeper = &model->shards[0];
-    coffer__os_mutex_lock(&keeper->lock);
-    coffer__verified *old = keeper->verified;
-    keeper->verified = held;
-    coffer__os_mutex_unlock(&keeper->lock);
+    coffer__shard *first = &model->shards[0];
+    coffer__os_mutex_lock(&first->lock);
+    coffer__verified *old = first->verified;
+    first->verified = held;
+    coffer__os_mutex_unlock(&first->lock);
     coffer__trust_let_go(model, old);
 }
 
@@ -265,10 +265,10 @@ void coffer__trust_let_go(const coffer *model, coffer__verified *held)
     if (held == NULL) {
         return;
     }
-    coffer__shard *keeper = &model->shards[0];
-    coffer__os_mutex_lock(&keeper->lock);
+    coffer__shard *first = &model->shards[0];
+    coffer__os_mutex_lock(&first->lock);
     const bool last = --held->users == 0;
-    coffer__os_mutex_unlock(&keeper->lock);
+    coffer__os_mutex_unlock(&first->lock);
     if (last) {
         coffer__free(&model->allocator, held, held->size);
     }

@@ -885,7 +885,7 @@ void test_loading()
     EXPECT(wanted.engines() == 1U << COFFER_ENGINE_BUFFERED);
     cofferpp::loaded part;
     {
-        const cofferpp::window through;
+        const cofferpp::staging through;
         cofferpp::load loading(wanted, &through);
         part = loading.take(last);
         std::size_t count = 0;

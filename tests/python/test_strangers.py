@@ -27,7 +27,7 @@ def test_there_is_such_a_namespace():
 
 
 def kept_name(path, user):
-    """By which a keeper of that user answers for the file (src/load/cache/cached.c)."""
+    """By which a keeper of that user answers for the file (src/load/cache/served.c)."""
     info = os.stat(path)
     number = 0xCBF29CE484222325
     for byte in ("%x/%x/%x/%x/%x" % (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)).encode():

@@ -170,7 +170,7 @@ static uint64_t random_strides(dice *of, wish *made)
 }
 
 /* A place for it, if the dice say so. */
-static void wish_place(dice *of, wish *made, coffer_place *place)
+static void wish_place(dice *of, wish *made, coffer_destination *place)
 {
     const uint64_t bits = coffer_dtype_bits(made->tensor->dtype);
     made->item_size = bits / 8;
@@ -187,7 +187,7 @@ static void wish_place(dice *of, wish *made, coffer_place *place)
     if (made->device != NULL) {
         made->capacity += made->capacity == 0 ? 1 : 0;
         assert_int_equal(coffer_device_allocate(made->device, made->capacity, &made->on_device, NULL), COFFER_OK);
-        *place = (coffer_place){
+        *place = (coffer_destination){
             .device = made->device, .address = made->on_device, .size = made->capacity, .strides = made->strides
         };
         return;
@@ -195,14 +195,15 @@ static void wish_place(dice *of, wish *made, coffer_place *place)
     made->place = malloc((size_t)made->capacity + 1);
     assert_non_null(made->place);
     memset(made->place, 0xAA, (size_t)made->capacity);
-    *place = (coffer_place){ .address = (uintptr_t)made->place, .size = made->capacity, .strides = made->strides };
+    *place =
+        (coffer_destination){ .address = (uintptr_t)made->place, .size = made->capacity, .strides = made->strides };
 }
 
 static void random_slice(dice *of, wish *made, coffer_plan *plan, const coffer *model)
 {
     coffer_error err;
     coffer_index indices[MAX_RANK];
-    coffer_place place;
+    coffer_destination place;
     size_t item = SIZE_MAX;
     size_t count = dice_below(of, 2) == 0 ? 0 : (size_t)dice_below(of, made->tensor->rank + 1);
     for (size_t i = 0; i < count; i++) {
@@ -239,16 +240,16 @@ static void share_read(wish *made, const coffer *model, size_t dim, const uint64
     }
     for (size_t p = 0; p < count; p++) {
         coffer_error err;
-        const uint64_t share = parts[p] / world;
-        const uint64_t size = made->shape[dim] == 0 ? 0 : made->size / made->shape[dim] * share;
+        const uint64_t member = parts[p] / world;
+        const uint64_t size = made->shape[dim] == 0 ? 0 : made->size / made->shape[dim] * member;
         coffer_index indices[MAX_RANK] = { { .kind = COFFER_INDEX_ALL } };
         uint8_t *part = malloc((size_t)size + 1);
         assert_non_null(part);
         indices[dim] = (coffer_index){ .kind = COFFER_INDEX_RANGE,
                                        .has_start = true,
                                        .has_stop = true,
-                                       .start = (int64_t)(begin + rank * share),
-                                       .stop = (int64_t)(begin + (rank + 1) * share),
+                                       .start = (int64_t)(begin + rank * member),
+                                       .stop = (int64_t)(begin + (rank + 1) * member),
                                        .step = 1 };
         if (coffer_read_slice(model, made->tensor, indices, dim + 1, part, size, NULL, &err) != COFFER_OK) {
             fail_msg("%s", err.message);
@@ -270,7 +271,7 @@ static bool random_share(dice *of, wish *made, coffer_plan *plan, const coffer *
     const uint32_t world = 1 + (uint32_t)dice_below(of, 4);
     const uint32_t rank = (uint32_t)dice_below(of, world);
     const size_t dim = (size_t)dice_below(of, tensor->rank);
-    coffer_place place;
+    coffer_destination place;
     size_t item = SIZE_MAX;
     if (tensor->rank == 0 || tensor->size == 0 || tensor->shape[dim] % world != 0 ||
         coffer_dtype_bits(tensor->dtype) % 8 != 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, on drivers that are none: opening and what is said when that cannot be, memory, copies and their order, registered
-   memory, an error at every call of a driver, and a driver that is lost. */
+/* Devices, on drivers that are none: opening and what is said when that cannot be, memory, copies and their order,
+   registered memory, an error at every call of a driver, and a driver that is lost. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "driver.h"
@@ -55,7 +55,7 @@ static void assert_nothing_left(void)
     assert_int_equal(counts.calls_after_lost, 0);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void refuse(const char *name, coffer_status status, const char *words)
 {
@@ -224,7 +224,7 @@ static void test_out_of_memory_says_the_sizes(void **state)
     }
 }
 
-/* ---- the host as a device ----------------------------------------------------------------------------------------- */
+/* ---- the host as a device ---------------------------------------------------------------------------------------- */
 
 static void test_host(void **state)
 {
@@ -247,7 +247,7 @@ static void test_host(void **state)
     coffer_device_close(device);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 #define SLOT 4096u
 #define SLOTS 3u
@@ -259,26 +259,26 @@ static uint8_t byte_of(size_t round, size_t i)
 }
 
 /*
- * A ring of slots that is used again and again, as a load does: each slot is written to once its mark was reached. Half of
- * the copies are plain, half are boxes whose rows have gaps on both sides.
+ * A ring of slots that is used again and again, as a load does: each slot is written to once its event was reached.
+ * Half of the copies are plain, half are boxes whose rows have gaps on both sides.
  */
 static coffer_status fill_by_ring(coffer_device *device, uint8_t *ring, uint64_t address, coffer_error *err)
 {
     const coffer__device_ops *ops = device->ops;
-    coffer__lane *lane = NULL;
-    coffer__mark *marks[SLOTS] = { NULL };
+    coffer__stream *stream = NULL;
+    coffer__event *events[SLOTS] = { NULL };
     bool used[SLOTS] = { false };
-    coffer_status status = ops->lane_new(device, &lane, err);
+    coffer_status status = ops->stream_new(device, &stream, err);
     for (size_t i = 0; i < SLOTS && status == COFFER_OK; i++) {
-        status = ops->mark_new(device, &marks[i], err);
+        status = ops->event_new(device, &events[i], err);
     }
     for (size_t round = 0; round < ROUNDS && status == COFFER_OK; round++) {
         const size_t slot = round % SLOTS;
         uint8_t *bytes = ring + slot * SLOT;
         if (used[slot]) {
-            status = ops->mark_reached(device, marks[slot], round % 2 == 0, err);
+            status = ops->event_reached(device, events[slot], round % 2 == 0, err);
             if (status == COFFER_NEED_MORE) {
-                status = ops->mark_reached(device, marks[slot], true, err);
+                status = ops->event_reached(device, events[slot], true, err);
             }
         }
         if (status != COFFER_OK) {
@@ -289,15 +289,15 @@ static coffer_status fill_by_ring(coffer_device *device, uint8_t *ring, uint64_t
         }
         const bool plain = round % 2 == 0;
         const coffer__strided_copy copy = { 0, 96, address + round * SLOT, 160, plain ? SLOT : 64, plain ? 1 : 25 };
-        status = ops->copy(device, lane, &copy, bytes, err);
+        status = ops->copy(device, stream, &copy, bytes, err);
         if (status == COFFER_OK) {
-            status = ops->mark_lane(device, marks[slot], lane, err);
+            status = ops->event_record(device, events[slot], stream, err);
         }
         used[slot] = true;
     }
-    ops->lane_free(device, lane);
+    ops->stream_free(device, stream);
     for (size_t i = 0; i < SLOTS; i++) {
-        ops->mark_free(device, marks[i]);
+        ops->event_free(device, events[i]);
     }
     return status;
 }
@@ -389,8 +389,8 @@ static void test_copies_from_memory_that_is_not_registered(void **state)
     }
 }
 
-/* The nth call fails, for every n until none does any more. Memory, streams and events are released all the same, unless
-   the driver is lost: then it is not called again. */
+/* The nth call fails, for every n until none does any more. Memory, streams and events are released all the same,
+   unless the driver is lost: then it is not called again. */
 static void test_an_error_at_every_call(void **state)
 {
     (void)state;
@@ -471,8 +471,8 @@ static void test_registering_twice(void **state)
     }
 }
 
-/* A lane waits for what the caller's stream has been given, and the caller's bytes do not come over the lane's. */
-static void test_a_lane_waits_for_the_caller_s_stream(void **state)
+/* A stream waits for what the caller's stream has been given, and the caller's bytes do not come over the stream's. */
+static void test_a_stream_waits_for_the_caller_s(void **state)
 {
     (void)state;
     for (size_t i = 0; i < VENDORS; i++) {
@@ -480,8 +480,8 @@ static void test_a_lane_waits_for_the_caller_s_stream(void **state)
         coffer_device *device = open_one(&vendors[i], 0);
         const coffer__device_ops *ops = device->ops;
         coffer__device_visit visit;
-        coffer__lane *lane = NULL;
-        coffer__mark *mark = NULL;
+        coffer__stream *stream = NULL;
+        coffer__event *event = NULL;
         uint64_t address = 0;
         coffer_error err;
         uint8_t bytes[64];
@@ -490,19 +490,19 @@ static void test_a_lane_waits_for_the_caller_s_stream(void **state)
         assert_int_equal(ops->allocate(device, sizeof bytes, &address, &err), COFFER_OK);
         control->hold(0);
         control->fill(0, address, sizeof bytes, 9);
-        assert_int_equal(ops->lane_new(device, &lane, &err), COFFER_OK);
-        assert_int_equal(ops->mark_new(device, &mark, &err), COFFER_OK);
-        assert_int_equal(ops->mark_stream(device, mark, 0, &err), COFFER_OK);
-        assert_int_equal(ops->lane_after(device, lane, mark, &err), COFFER_OK);
+        assert_int_equal(ops->stream_new(device, &stream, &err), COFFER_OK);
+        assert_int_equal(ops->event_new(device, &event, &err), COFFER_OK);
+        assert_int_equal(ops->event_record_caller(device, event, 0, &err), COFFER_OK);
+        assert_int_equal(ops->stream_wait(device, stream, event, &err), COFFER_OK);
         const coffer__strided_copy copy = { 0, 0, address, 0, sizeof bytes, 1 };
-        assert_int_equal(ops->copy(device, lane, &copy, bytes, &err), COFFER_OK);
-        assert_int_equal(ops->mark_lane(device, mark, lane, &err), COFFER_OK);
-        assert_int_equal(ops->mark_reached(device, mark, false, &err), COFFER_NEED_MORE);
+        assert_int_equal(ops->copy(device, stream, &copy, bytes, &err), COFFER_OK);
+        assert_int_equal(ops->event_record(device, event, stream, &err), COFFER_OK);
+        assert_int_equal(ops->event_reached(device, event, false, &err), COFFER_NEED_MORE);
         control->let_go();
-        assert_int_equal(ops->mark_reached(device, mark, true, &err), COFFER_OK);
+        assert_int_equal(ops->event_reached(device, event, true, &err), COFFER_OK);
         assert_int_equal(control->bytes(address, 1)[0], 3);
-        ops->mark_free(device, mark);
-        ops->lane_free(device, lane);
+        ops->event_free(device, event);
+        ops->stream_free(device, stream);
         ops->release(device, address, sizeof bytes);
         ops->leave(device, &visit);
         coffer_device_close(device);
@@ -538,7 +538,7 @@ static void test_after_fork(void **state)
     }
 }
 
-/* ---- the list ----------------------------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 typedef struct seen_list {
     char text[4096];
@@ -640,7 +640,7 @@ int main(void)
         cmocka_unit_test(test_an_error_at_every_call),
         cmocka_unit_test(test_a_lost_device_says_why),
         cmocka_unit_test(test_registering_twice),
-        cmocka_unit_test(test_a_lane_waits_for_the_caller_s_stream),
+        cmocka_unit_test(test_a_stream_waits_for_the_caller_s),
         cmocka_unit_test(test_after_fork),
         cmocka_unit_test(test_the_list_of_devices),
         cmocka_unit_test(test_the_list_of_the_system),

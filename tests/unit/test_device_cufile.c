@@ -131,18 +131,18 @@ static void test_reads_that_fail(void **state)
     assert_non_null(strstr(err.message, "cannot read from this kind of storage"));
 }
 
-/* ---- loads -------------------------------------------------------------------------------------------------------- */
+/* ---- loads ------------------------------------------------------------------------------------------------------- */
 
 /* Loads a model to a device, but every third tensor to host memory, and compares. *engines: those that were used. */
 static coffer_status load_by_cufile(const coffer *model, uint32_t *engines, coffer_error *err)
 {
     coffer_device *device = NULL;
     coffer_plan *plan = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_load *load = NULL;
     coffer_loaded loaded;
     coffer_load_stats stats = { .struct_size = sizeof stats };
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     how.engine = COFFER_ENGINE_CUFILE;
     assert_int_equal(coffer_device_open(&device, "cuda:0", NULL, err), COFFER_OK);
     assert_int_equal(coffer_plan_new(&plan, model, NULL, err), COFFER_OK);
@@ -150,8 +150,8 @@ static coffer_status load_by_cufile(const coffer *model, uint32_t *engines, coff
         coffer_device *to = i % 3 == 2 ? NULL : device;
         assert_int_equal(coffer_plan_add_on(plan, coffer_at(model, i), NULL, 0, to, NULL, err), COFFER_OK);
     }
-    assert_int_equal(coffer_window_new(&window, &how, err), COFFER_OK);
-    coffer_status status = coffer_load_start(&load, plan, window, NULL, err);
+    assert_int_equal(coffer_staging_new(&staging, &how, err), COFFER_OK);
+    coffer_status status = coffer_load_start(&load, plan, staging, NULL, err);
     while (status == COFFER_OK && (status = coffer_load_next(load, UINT64_MAX, &loaded, err)) == COFFER_OK &&
            loaded.item != SIZE_MAX) {
         uint8_t *expected = malloc((size_t)loaded.size + 1);
@@ -166,7 +166,7 @@ static coffer_status load_by_cufile(const coffer *model, uint32_t *engines, coff
     *engines = load == NULL ? 0 : stats.engines;
     coffer_load_free(load);
     coffer_plan_free(plan);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_device_close(device);
     assert_int_equal(cufile_fake->seen().drivers + cufile_fake->seen().files, 0);
     assert_null(cuda->mistake());
@@ -174,7 +174,8 @@ static coffer_status load_by_cufile(const coffer *model, uint32_t *engines, coff
     return status;
 }
 
-/* Where the file system of the test's folder cannot be read like that, the load has to say so; then the rest cannot be seen. */
+/* Where the file system of the test's folder cannot be read like that, the load has to say so; then the rest cannot be
+   seen. */
 static void test_loads_read_to_devices(void **state)
 {
     (void)state;
@@ -214,8 +215,8 @@ static void test_loads_that_cannot_use_it(void **state)
     uint32_t engines = 0;
     coffer_load *load = NULL;
     coffer_plan *plan = NULL;
-    coffer_window *window = NULL;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging *staging = NULL;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     coffer *model = random_model(&of, 4, 1 << 20, 0, COFFER_NO_ALGORITHM, NULL);
     use_cufile((fake_cufile_settings){ .storage = 0 });
     assert_int_equal(load_by_cufile(model, &engines, &err), COFFER_ERR_ENGINE);
@@ -223,11 +224,11 @@ static void test_loads_that_cannot_use_it(void **state)
     how.engine = COFFER_ENGINE_CUFILE;
     assert_int_equal(coffer_plan_new(&plan, model, NULL, &err), COFFER_OK);
     assert_int_equal(coffer_plan_add(plan, coffer_at(model, 0), NULL, 0, NULL, NULL, &err), COFFER_OK);
-    assert_int_equal(coffer_window_new(&window, &how, &err), COFFER_OK);
-    assert_int_equal(coffer_load_start(&load, plan, window, NULL, &err), COFFER_ERR_ENGINE);
+    assert_int_equal(coffer_staging_new(&staging, &how, &err), COFFER_OK);
+    assert_int_equal(coffer_load_start(&load, plan, staging, NULL, &err), COFFER_ERR_ENGINE);
     assert_non_null(strstr(err.message, "nothing of the plan goes to one"));
     coffer_plan_free(plan);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_close(model);
 }
 

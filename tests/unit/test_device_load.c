@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why: loads bring any plan to devices as a naive reader has it, their copies run while the next bytes are read, and whatever a
-   driver does leaves nothing behind. */
+/* Why: loads bring any plan to devices as a naive reader has it, their copies run while the next bytes are read, and
+   whatever a driver does leaves nothing behind. */
 #define _GNU_SOURCE
 #include "fake_libraries.h"
+#include "staging.h"
 #include "support_cmocka.h"
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
-#include "staging.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -89,7 +89,7 @@ static size_t take_all(coffer_load *load, const coffer *model, bool compare, cof
     return count;
 }
 
-/* ---- whole models ------------------------------------------------------------------------------------------------- */
+/* ---- whole models ------------------------------------------------------------------------------------------------ */
 
 static void test_models_come_to_devices(void **state)
 {
@@ -211,7 +211,7 @@ static void test_digests_are_checked_on_the_way(void **state)
     }
 }
 
-/* ---- random plans ------------------------------------------------------------------------------------------------- */
+/* ---- random plans ------------------------------------------------------------------------------------------------ */
 
 static void random_plan_round(uint64_t seed, size_t vendor)
 {
@@ -219,12 +219,12 @@ static void random_plan_round(uint64_t seed, size_t vendor)
     coffer_error err;
     wish wishes[MAX_ITEMS];
     coffer_plan *plan = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_load *load = NULL;
     coffer_loaded loaded;
     char settings[64];
     size_t fulfilled = 0;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     const size_t count = 1 + (size_t)dice_below(&of, MAX_ITEMS);
     coffer *model = random_model(&of, 1 + (size_t)dice_below(&of, 8), (uint64_t)1 << (4 + dice_below(&of, 19)),
                                  dice_below(&of, 2) == 0 ? 0 : 1 << 20, COFFER_NO_ALGORITHM, NULL);
@@ -238,8 +238,8 @@ static void random_plan_round(uint64_t seed, size_t vendor)
     }
     how.memory = dice_below(&of, 2) == 0 ? 1 : 0;
     how.threads = (uint32_t)dice_below(&of, 4);
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    if (coffer_load_start(&load, plan, window, NULL, &err) != COFFER_OK) {
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    if (coffer_load_start(&load, plan, staging, NULL, &err) != COFFER_OK) {
         fail_msg("%s", err.message);
     }
     for (;;) {
@@ -260,7 +260,7 @@ static void random_plan_round(uint64_t seed, size_t vendor)
     for (size_t i = 0; i < count; i++) {
         wish_free(&wishes[i]);
     }
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_device_close(devices[0]);
     coffer_device_close(devices[1]);
     assert_fake_is_empty();
@@ -276,7 +276,7 @@ static void test_any_plan_on_devices(void **state)
     }
 }
 
-/* ---- the caller's streams, and windows ---------------------------------------------------------------------------- */
+/* ---- the caller's streams, and staging buffers ------------------------------------------------------------------- */
 
 /* What was queued on the place's stream comes first; until then nothing of it is handed out. */
 static void test_places_wait_for_their_stream(void **state)
@@ -295,7 +295,7 @@ static void test_places_wait_for_their_stream(void **state)
     coffer_device *device = open_number(0, 0);
     assert_int_equal(coffer_device_allocate(device, 3000000, &address, &err), COFFER_OK);
     assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
-    coffer_place place = { .device = device, .address = address, .size = 3000000, .stream = 2 };
+    coffer_destination place = { .device = device, .address = address, .size = 3000000, .stream = 2 };
     assert_int_equal(coffer_plan_add(plan, coffer_at(model, 0), NULL, 0, &place, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "stream 2"));
     place.stream = 0;
@@ -317,22 +317,23 @@ static void test_places_wait_for_their_stream(void **state)
     assert_fake_is_empty();
 }
 
-/* The window's memory is registered once, for all loads that use it, and stays so when the program closes the device. */
+/* The staging buffer's memory is registered once, for all loads that use it, and stays so when the program closes the
+   device. */
 static void test_windows_register_once(void **state)
 {
     (void)state;
     dice of = { 17 };
     coffer_error err;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer *model = random_model(&of, 10, 1 << 20, 0, COFFER_NO_ALGORITHM, NULL);
     begin_fake(0, "strict=1");
     coffer_device *device = open_number(0, 0);
     coffer_plan *plan = plan_on(model, device);
-    assert_int_equal(coffer_window_new(&window, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, NULL, &err), COFFER_OK);
     for (int i = 0; i < 3; i++) {
         coffer_load *load = NULL;
         coffer_status status = COFFER_OK;
-        assert_int_equal(coffer_load_start(&load, plan, window, NULL, &err), COFFER_OK);
+        assert_int_equal(coffer_load_start(&load, plan, staging, NULL, &err), COFFER_OK);
         assert_int_equal(take_all(load, model, true, &status, &err), 10);
         coffer_load_free(load);
         assert_int_equal(control->counts().registered, 1);
@@ -340,11 +341,12 @@ static void test_windows_register_once(void **state)
     coffer_plan_free(plan);
     coffer_close(model);
     coffer_device_close(device);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     assert_fake_is_empty();
 }
 
-/* What a keeper has passes through the window's memory, as what is read from files does: the driver gets no other. */
+/* What a keeper has passes through the staging buffer's memory, as what is read from files does: the driver gets no
+   other. */
 static void test_kept_files_come_through_registered_memory(void **state)
 {
     (void)state;
@@ -357,11 +359,12 @@ static void test_kept_files_come_through_registered_memory(void **state)
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
         coffer_error err;
         coffer *model = NULL;
-        coffer_keeper *keeper = NULL;
+        coffer_cache_server *keeper = NULL;
         coffer_load *load = NULL;
         coffer_plan *plan = NULL;
         coffer_status status = COFFER_OK;
-        assert_int_equal(coffer_keeper_new(&keeper, work_path("model.safetensors"), NULL, NULL, NULL, &err), COFFER_OK);
+        assert_int_equal(coffer_cache_server_new(&keeper, work_path("model.safetensors"), NULL, NULL, NULL, &err),
+                         COFFER_OK);
         assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, NULL), COFFER_OK);
         begin_fake(0, "strict=1");
         coffer_device *device = open_number(0, 0);
@@ -380,21 +383,21 @@ static void test_kept_files_come_through_registered_memory(void **state)
         coffer_load_free(load);
         coffer_plan_free(plan);
         coffer_close(model);
-        coffer_keeper_free(keeper);
+        coffer_cache_server_free(keeper);
         coffer_device_close(device);
         assert_fake_is_empty();
     }
     image_free(&made);
 }
 
-/* The fake's devices are next to node 0. What the system says of the window's memory is asked of itself, where it lets
-   programs choose. */
+/* The fake's devices are next to node 0. What the system says of the staging buffer's memory is asked of itself, where
+   it lets programs choose. */
 static void test_windows_are_next_to_their_device(void **state)
 {
     (void)state;
     dice of = { 18 };
     coffer_error err;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_load *load = NULL;
     coffer_status status = COFFER_OK;
     int policy = -1;
@@ -403,30 +406,30 @@ static void test_windows_are_next_to_their_device(void **state)
     begin_fake(0, "strict=1");
     coffer_device *device = open_number(0, 0);
     coffer_plan *plan = plan_on(model, device);
-    assert_int_equal(coffer_window_new(&window, NULL, &err), COFFER_OK);
-    assert_int_equal(window->node, -1);
-    assert_int_equal(coffer_load_start(&load, plan, window, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, NULL, &err), COFFER_OK);
+    assert_int_equal(staging->node, -1);
+    assert_int_equal(coffer_load_start(&load, plan, staging, NULL, &err), COFFER_OK);
     assert_int_equal(take_all(load, model, true, &status, &err), 10);
-    assert_int_equal(window->node, 0);
-    if (coffer__os_pages_near(window->slots, coffer__os_page_size(), 0) != 0) {
+    assert_int_equal(staging->node, 0);
+    if (coffer__os_pages_near(staging->slots, coffer__os_page_size(), 0) != 0) {
         print_message("this system does not let programs choose where memory is\n");
     } else {
-        uint8_t *last = window->slots + window->slot_count * (size_t)COFFER__CELL - 1;
+        uint8_t *last = staging->slots + staging->slot_count * (size_t)COFFER__CELL - 1;
         assert_int_equal(syscall(SYS_get_mempolicy, &policy, nodes, 8 * sizeof nodes, last, 2UL), 0);
         assert_int_equal(policy, 1);
         assert_int_equal(nodes[0], 1);
     }
-    assert_int_not_equal(coffer__os_pages_near(window->slots, 4096, -1), 0);
-    assert_int_not_equal(coffer__os_pages_near(window->slots, 4096, 100000), 0);
+    assert_int_not_equal(coffer__os_pages_near(staging->slots, 4096, -1), 0);
+    assert_int_not_equal(coffer__os_pages_near(staging->slots, 4096, 100000), 0);
     coffer_load_free(load);
     coffer_plan_free(plan);
     coffer_close(model);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_device_close(device);
     assert_fake_is_empty();
 }
 
-/* ---- failing ------------------------------------------------------------------------------------------------------ */
+/* ---- failing ----------------------------------------------------------------------------------------------------- */
 
 /* Opens a device, loads a model to it, and closes everything. */
 static coffer_status load_once(const coffer *model, size_t vendor, coffer_error *err)
@@ -434,23 +437,23 @@ static coffer_status load_once(const coffer *model, size_t vendor, coffer_error 
     coffer_device *device = NULL;
     coffer_plan *plan = NULL;
     coffer_load *load = NULL;
-    coffer_window *window = NULL;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging *staging = NULL;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     how.threads = 2;
     coffer_status status = coffer_device_open(&device, kinds[vendor], NULL, err);
     if (status != COFFER_OK) {
         return status;
     }
     plan = plan_on(model, device);
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    status = coffer_load_start(&load, plan, window, NULL, err);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    status = coffer_load_start(&load, plan, staging, NULL, err);
     if (status == COFFER_OK) {
         const size_t count = take_all(load, model, false, &status, err);
         assert_true(status != COFFER_OK || count == coffer_count(model));
     }
     coffer_load_free(load);
     coffer_plan_free(plan);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_device_close(device);
     return status;
 }
@@ -531,7 +534,7 @@ static void test_a_device_budget(void **state)
     assert_fake_is_empty();
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 /* A source that takes `slow` units of virtual time for each byte. */
 typedef struct slow_source {
@@ -562,21 +565,21 @@ static uint64_t virtual_time(const image *made, uint64_t slow_reading, uint64_t 
     const coffer_source source = { .read_at = slow_read, .close = slow_close, .ctx = &from, .size = made->size };
     coffer *model = NULL;
     coffer_load *load = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_error err;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     assert_int_equal(coffer_open_source(&model, &source, NULL, &err), COFFER_OK);
     begin_fake(0, "rate=1");
     coffer_device *device = open_number(0, 0);
     coffer_plan *plan = plan_on(model, device);
     how.threads = 1;
     how.memory = memory;
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    assert_int_equal(coffer_load_start(&load, plan, window, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    assert_int_equal(coffer_load_start(&load, plan, staging, NULL, &err), COFFER_OK);
     assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_OK);
     const uint64_t end = control->end();
     coffer_load_free(load);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_plan_free(plan);
     coffer_close(model);
     coffer_device_close(device);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines on their way to a device: random ones arrive as a naive copy has them, slots are free when their ticket was reached and
-   not before, the caller's streams are waited for, and whatever fails leaves nothing behind. */
+/* Strided copies on their way to a device: random ones arrive as a naive copy has them, slots are free when their
+   ticket was reached and not before, the caller's streams are waited for, and whatever fails leaves nothing behind. */
 #define _GNU_SOURCE
 #include "device_queue.h"
 #include "fake_libraries.h"
@@ -40,7 +40,7 @@ static void assert_clean(void)
     assert_int_equal(counts.calls_after_lost, 0);
 }
 
-/* ---- random lines ------------------------------------------------------------------------------------------------- */
+/* ---- random strided copies --------------------------------------------------------------------------------------- */
 
 static uint64_t random_state;
 
@@ -50,33 +50,33 @@ static uint64_t random_below(uint64_t bound)
     return (random_state >> 33) % bound;
 }
 
-/* A line that fits in a slot and in the device's space; its `to` counts from the space's beginning. Narrow and wide, dense and
-   with gaps, forwards and backwards. */
-static coffer__strided_copy random_line(void)
+/* A strided copy that fits in a slot and in the device's space; its `to` counts from the space's beginning. Narrow and
+   wide, dense and with gaps, forwards and backwards. */
+static coffer__strided_copy random_copy(void)
 {
     static const uint64_t widths[] = { 1, 2, 4, 6, 100, 511, 512, 513, 4096, 40000, 70000 };
-    coffer__strided_copy line = { .width = widths[random_below(sizeof widths / sizeof widths[0])] };
-    const uint64_t most = SLOT_SIZE / line.width / 2;
-    line.runs = 1 + random_below(most < 3000 ? most : 3000);
-    const uint64_t capacity_from = line.runs == 1 ? line.width : (SLOT_SIZE - line.width) / (line.runs - 1);
-    line.from_step = (int64_t)(line.width + random_below(capacity_from - line.width + 1));
-    uint64_t step = line.width;
-    if (random_below(2) == 0 && line.runs > 1) {
-        step += random_below((CAPACITY - line.width) / (line.runs - 1) - line.width + 1);
+    coffer__strided_copy copy = { .width = widths[random_below(sizeof widths / sizeof widths[0])] };
+    const uint64_t most = SLOT_SIZE / copy.width / 2;
+    copy.runs = 1 + random_below(most < 3000 ? most : 3000);
+    const uint64_t capacity_from = copy.runs == 1 ? copy.width : (SLOT_SIZE - copy.width) / (copy.runs - 1);
+    copy.from_step = (int64_t)(copy.width + random_below(capacity_from - copy.width + 1));
+    uint64_t step = copy.width;
+    if (random_below(2) == 0 && copy.runs > 1) {
+        step += random_below((CAPACITY - copy.width) / (copy.runs - 1) - copy.width + 1);
     }
-    const uint64_t reach = step * (line.runs - 1) + line.width;
+    const uint64_t reach = step * (copy.runs - 1) + copy.width;
     const uint64_t lowest = random_below(CAPACITY - reach + 1);
     const bool backwards = random_below(3) == 0;
-    line.to_step = backwards ? -(int64_t)step : (int64_t)step;
-    line.to = backwards ? lowest + step * (line.runs - 1) : lowest;
-    return line;
+    copy.to_step = backwards ? -(int64_t)step : (int64_t)step;
+    copy.to = backwards ? lowest + step * (copy.runs - 1) : lowest;
+    return copy;
 }
 
-static void copy_naively(const coffer__strided_copy *line, const uint8_t *bytes, uint8_t *capacity)
+static void copy_naively(const coffer__strided_copy *copy, const uint8_t *bytes, uint8_t *capacity)
 {
-    for (uint64_t i = 0; i < line->runs; i++) {
-        const uint64_t to = line->to + i * (uint64_t)line->to_step;
-        memcpy(capacity + to, bytes + (int64_t)i * line->from_step, (size_t)line->width);
+    for (uint64_t i = 0; i < copy->runs; i++) {
+        const uint64_t to = copy->to + i * (uint64_t)copy->to_step;
+        memcpy(capacity + to, bytes + (int64_t)i * copy->from_step, (size_t)copy->width);
     }
 }
 
@@ -88,8 +88,9 @@ typedef struct stand {
     uint64_t address;
 } stand;
 
-/* Lines through slots that are used again as soon as their ticket was reached. */
-static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_allocator *allocator, coffer_error *err)
+/* Strided copies through slots that are used again as soon as their ticket was reached. */
+static coffer_status send_random_copies(stand *at, unsigned copies, const coffer_allocator *allocator,
+                                        coffer_error *err)
 {
     uint64_t tickets[SLOT_COUNT] = { 0 };
     coffer__device_queue *device_queue = NULL;
@@ -97,7 +98,7 @@ static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_a
     if (status == COFFER_OK) {
         status = coffer__device_queue_after(device_queue, 0, err);
     }
-    for (unsigned i = 0; i < lines && status == COFFER_OK; i++) {
+    for (unsigned i = 0; i < copies && status == COFFER_OK; i++) {
         const size_t slot = i % SLOT_COUNT;
         uint8_t *bytes = at->ring + slot * SLOT_SIZE;
         status = coffer__device_queue_reached(device_queue, tickets[slot], random_below(2) == 0, err);
@@ -112,10 +113,10 @@ static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_a
             bytes[k] = (uint8_t)random_below(256);
         }
         for (unsigned k = 0; k < 3 && status == COFFER_OK; k++) {
-            coffer__strided_copy line = random_line();
-            copy_naively(&line, bytes, at->expected);
-            line.to += at->address;
-            status = coffer__device_queue_send(device_queue, &line, bytes, err);
+            coffer__strided_copy copy = random_copy();
+            copy_naively(&copy, bytes, at->expected);
+            copy.to += at->address;
+            status = coffer__device_queue_send(device_queue, &copy, bytes, err);
         }
         if (status == COFFER_OK) {
             status = coffer__device_queue_ticket(device_queue, &tickets[slot], err);
@@ -126,7 +127,7 @@ static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_a
 }
 
 /* Opens, sends, compares and closes. */
-static coffer_status run_lines(const char *name, unsigned lines, const coffer_allocator *allocator, coffer_error *err)
+static coffer_status run_lines(const char *name, unsigned copies, const coffer_allocator *allocator, coffer_error *err)
 {
     stand at = { .device = NULL };
     bool taken = false;
@@ -147,7 +148,7 @@ static coffer_status run_lines(const char *name, unsigned lines, const coffer_al
         memset((void *)(uintptr_t)at.address, 0xAA, CAPACITY);
     }
     if (status == COFFER_OK) {
-        status = send_random_lines(&at, lines, allocator, err);
+        status = send_random_copies(&at, copies, allocator, err);
     }
     if (status == COFFER_OK) {
         status = coffer_device_read(at.device, at.address, found, CAPACITY, err);
@@ -164,7 +165,7 @@ static coffer_status run_lines(const char *name, unsigned lines, const coffer_al
     return status;
 }
 
-static void test_random_lines(void **state)
+static void test_random_copies(void **state)
 {
     (void)state;
     static const char *const names[][2] = { { "cuda:0", "libcuda.so.1" },
@@ -232,9 +233,9 @@ static void test_lines_when_something_fails(void **state)
     }
 }
 
-/* ---- tickets ------------------------------------------------------------------------------------------------------ */
+/* ---- tickets ----------------------------------------------------------------------------------------------------- */
 
-/* More tickets than the device queue has marks; without anything sent in between, a ticket is the one before. */
+/* More tickets than the device queue has events; without anything sent in between, a ticket is the one before. */
 static void test_many_tickets(void **state)
 {
     (void)state;
@@ -251,9 +252,9 @@ static void test_many_tickets(void **state)
     assert_int_equal(ticket, 0);
     assert_int_equal(coffer__device_queue_reached(device_queue, 0, false, &err), COFFER_OK);
     for (uint64_t i = 1; i <= 200; i++) {
-        const coffer__strided_copy line = { .to = address + i, .width = 1, .runs = 1 };
+        const coffer__strided_copy copy = { .to = address + i, .width = 1, .runs = 1 };
         bytes[i] = (uint8_t)i;
-        assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes + i, &err), COFFER_OK);
+        assert_int_equal(coffer__device_queue_send(device_queue, &copy, bytes + i, &err), COFFER_OK);
         assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
         assert_int_equal(ticket, i);
         assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
@@ -271,8 +272,8 @@ static void test_many_tickets(void **state)
     assert_clean();
 }
 
-/* Sends runs of 1,000 bytes that follow each other in memory, to one address after the other, and returns how many copies that
-   took. */
+/* Sends runs of 1,000 bytes that follow each other in memory, to one address after the other, and returns how many
+   copies that took. */
 static uint64_t copies_of_runs(coffer_device *device, const uint64_t *addresses, size_t count)
 {
     static uint8_t bytes[8 * 1000];
@@ -286,8 +287,8 @@ static uint64_t copies_of_runs(coffer_device *device, const uint64_t *addresses,
     assert_true(count <= 8);
     assert_int_equal(coffer__device_queue_open(&device_queue, device, coffer_libc_allocator(), &err), COFFER_OK);
     for (size_t i = 0; i < count; i++) {
-        const coffer__strided_copy line = { .to = addresses[i], .width = 1000, .runs = 1 };
-        assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes + i * 1000, &err), COFFER_OK);
+        const coffer__strided_copy copy = { .to = addresses[i], .width = 1000, .runs = 1 };
+        assert_int_equal(coffer__device_queue_send(device_queue, &copy, bytes + i * 1000, &err), COFFER_OK);
     }
     assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_reached(device_queue, ticket, true, &err), COFFER_OK);
@@ -362,10 +363,10 @@ static void test_pieces_are_used_again(void **state)
     uint64_t ticket = 0;
     assert_int_equal(coffer_device_allocate(device, size, &address, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_open(&device_queue, device, coffer_libc_allocator(), &err), COFFER_OK);
-    const coffer__strided_copy line = {
+    const coffer__strided_copy copy = {
         .from_step = 2 * narrow, .to = address, .to_step = narrow, .width = narrow, .runs = runs
     };
-    assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes, &err), COFFER_OK);
+    assert_int_equal(coffer__device_queue_send(device_queue, &copy, bytes, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_reached(device_queue, ticket, true, &err), COFFER_OK);
     assert_int_equal(coffer_device_read(device, address, found, size, &err), COFFER_OK);
@@ -400,8 +401,8 @@ static void test_the_caller_s_stream_comes_first(void **state)
         assert_int_equal(coffer__device_queue_after(device_queue, 0, &err), COFFER_OK);
     }
     assert_int_equal(control->calls("cuStreamWaitEvent"), 1);
-    const coffer__strided_copy line = { .to = address, .width = 1, .runs = 1 };
-    assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes, &err), COFFER_OK);
+    const coffer__strided_copy copy = { .to = address, .width = 1, .runs = 1 };
+    assert_int_equal(coffer__device_queue_send(device_queue, &copy, bytes, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_reached(device_queue, ticket, false, &err), COFFER_NEED_MORE);
     control->let_go();
@@ -414,8 +415,8 @@ static void test_the_caller_s_stream_comes_first(void **state)
     assert_clean();
 }
 
-/* Steps that a box of the driver cannot have: the runs go one by one. The second one is refused here, as no block is that
-   large. */
+/* Steps that a box of the driver cannot have: the runs go one by one. The second one is refused here, as no block is
+   that large. */
 static void test_steps_that_are_too_long_for_a_box(void **state)
 {
     (void)state;
@@ -427,10 +428,10 @@ static void test_steps_that_are_too_long_for_a_box(void **state)
     uint64_t address = 0;
     assert_int_equal(coffer_device_allocate(device, 8, &address, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_open(&device_queue, device, coffer_libc_allocator(), &err), COFFER_OK);
-    const coffer__strided_copy line = {
+    const coffer__strided_copy copy = {
         .from_step = 4, .to = address, .to_step = INT64_C(0x80000000), .width = 4, .runs = 2
     };
-    assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes, &err), COFFER_ERR_DEVICE);
+    assert_int_equal(coffer__device_queue_send(device_queue, &copy, bytes, &err), COFFER_ERR_DEVICE);
     assert_int_equal(control->calls("cuMemcpyHtoDAsync_v2"), 2);
     assert_int_equal(control->calls("cuMemcpy2DAsync_v2"), 0);
     assert_non_null(control->mistake());
@@ -439,7 +440,7 @@ static void test_steps_that_are_too_long_for_a_box(void **state)
     coffer_device_close(device);
 }
 
-/* ---- registered memory -------------------------------------------------------------------------------------------- */
+/* ---- registered memory ------------------------------------------------------------------------------------------- */
 
 /* One registration serves two devices; it outlives the program's own use of them. */
 static void test_pins(void **state)
@@ -471,7 +472,7 @@ static void test_pins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_lines),
+        cmocka_unit_test(test_random_copies),
         cmocka_unit_test(test_lines_from_memory_that_cannot_be_registered),
         cmocka_unit_test(test_lines_when_something_fails),
         cmocka_unit_test(test_many_tickets),

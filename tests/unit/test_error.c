@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why: messages are what people see when something is wrong; they must be whole, safe on a terminal and never overflow. */
+/* Why: messages are what people see when something is wrong; they must be whole, safe on a terminal and never overflow.
+   */
 #include "support_cmocka.h"
 
 #include "error.h"
@@ -126,7 +127,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_NO_DEVICE,
         COFFER_ERR_DEVICE,
         COFFER_ERR_DEVICE_MEMORY,
-        COFFER_ERR_PLACE,
+        COFFER_ERR_DESTINATION,
         COFFER_ERR_BUDGET,
         COFFER_ERR_ENGINE,
         COFFER_ERR_TAKEN,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several hosts load one model together: each byte is read by one of them, all get theirs, and all fail when one does. The
- * hosts are threads, each with a handle of its own; their transport copies from one to the other, slowly, or not at all.
+ * Several hosts load one model together: each byte is read by one of them, all get theirs, and all fail when one does.
+ * The hosts are threads, each with a handle of its own; their transport copies from one to the other, slowly, or not at
+ * all.
  */
 #define _GNU_SOURCE
 
@@ -55,8 +56,8 @@ typedef struct host {
     coffer_error err;
 } host;
 
-/* Waits under the mutex until all hosts have come to the call; false when one of them never will. That a transport notices by
-   its own means, such as the time; here the one that leaves says so. */
+/* Waits under the mutex until all hosts have come to the call; false when one of them never will. That a transport
+   notices by its own means, such as the time; here the one that leaves says so. */
 static bool meeting_wait(meeting *at, unsigned call)
 {
     while (at->here < at->world && at->calls == call && !at->left) {
@@ -242,10 +243,10 @@ static void assert_all_have_theirs(const host *hosts, uint32_t world)
 static void assert_read_once(const coffer_exchange *exchange, uint32_t world, uint64_t memory)
 {
     uint64_t *lanes = calloc((size_t)coffer_exchange_rounds(exchange) * world + 1, sizeof *lanes);
-    coffer_exchange_piece piece;
+    coffer_exchange_chunk piece;
     assert_non_null(lanes);
     for (size_t i = 0; coffer_exchange_at(exchange, i, &piece); i++) {
-        coffer_exchange_piece other;
+        coffer_exchange_chunk other;
         assert_true(piece.begin < piece.end && piece.read > 0 && piece.read <= piece.end - piece.begin);
         for (size_t k = 0; k < i && coffer_exchange_at(exchange, k, &other); k++) {
             assert_true(other.shard != piece.shard || other.end <= piece.begin || piece.end <= other.begin);
@@ -317,7 +318,7 @@ static void assert_same_as_naive(const host *of, const coffer_loaded *loaded, si
 static uint64_t bytes_read_by(const coffer_exchange *exchange, uint32_t number)
 {
     uint64_t read = 0;
-    coffer_exchange_piece piece;
+    coffer_exchange_chunk piece;
     for (size_t i = 0; coffer_exchange_at(exchange, i, &piece); i++) {
         read += piece.host == number ? piece.read : 0;
     }
@@ -507,7 +508,7 @@ static void test_what_cannot_be_is_refused(void **state)
     host *hosts = four_hosts(13);
     coffer_error err;
     coffer_exchange *made = NULL;
-    coffer_exchange_piece piece;
+    coffer_exchange_chunk piece;
     const coffer_plan *mixed[] = { hosts[0].plans[0], hosts[1].plans[1] };
     const coffer_transport none = { .carry = carry, .ctx = &hosts[0], .host = 4, .world = 4 };
     const coffer_transport fewer = { .carry = carry, .ctx = &hosts[0], .host = 0, .world = 3 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A keeper holds a model in memory, and loads find it there: with the same bytes, only as long as the files are what they
- * were, and whatever becomes of the keeper meanwhile.
+ * A model cache server holds a model in memory, and loads find it there: with the same bytes, only as long as the files
+ * are what they were, and whatever becomes of the model cache server meanwhile.
  */
 #define _GNU_SOURCE
 
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "cached.h"
+#include "served.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
@@ -41,36 +41,36 @@ static const char *model_path(void)
                                                                         : work_path("model.safetensors");
 }
 
-static coffer_keeper *keep(void)
+static coffer_cache_server *keep(void)
 {
-    coffer_keeper *keeper = NULL;
+    coffer_cache_server *server = NULL;
     coffer_error err;
-    if (coffer_keeper_new(&keeper, model_path(), NULL, NULL, NULL, &err) != COFFER_OK) {
+    if (coffer_cache_server_new(&server, model_path(), NULL, NULL, NULL, &err) != COFFER_OK) {
         fail_msg("%s", err.message);
     }
-    return keeper;
+    return server;
 }
 
-static uint64_t attached_to(coffer_keeper *keeper)
+static uint64_t attached_to(coffer_cache_server *server)
 {
     uint64_t bytes = 0;
     uint64_t attached = 0;
-    coffer_keeper_state(keeper, &bytes, &attached);
+    coffer_cache_server_state(server, &bytes, &attached);
     assert_true(bytes > 0);
     return attached;
 }
 
-/* Who is given the memory may go on before the keeper's thread has counted it. */
-static void await_attached(coffer_keeper *keeper, uint64_t wanted)
+/* Who is given the memory may go on before the model cache server's thread has counted it. */
+static void await_attached(coffer_cache_server *server, uint64_t wanted)
 {
-    for (int ms = 0; attached_to(keeper) < wanted && ms < LONG_ENOUGH; ms++) {
+    for (int ms = 0; attached_to(server) < wanted && ms < LONG_ENOUGH; ms++) {
         (void)usleep(1000);
     }
-    assert_int_equal(attached_to(keeper), wanted);
+    assert_int_equal(attached_to(server), wanted);
 }
 
-/* Loads slices and whole tensors, and compares them with what a naive reader gets. Returns the engines that read files: 0
-   when all of it came from a keeper. */
+/* Loads slices and whole tensors, and compares them with what a naive reader gets. Returns the engines that read files:
+   0 when all of it came from a model cache server. */
 static uint32_t load_and_compare(const coffer *model, uint64_t seed)
 {
     dice of = { seed };
@@ -101,31 +101,31 @@ static uint32_t load_and_compare(const coffer *model, uint64_t seed)
     return stats.engines;
 }
 
-/* A window whose engine is named: what is measured through it is to be that engine. */
+/* A staging buffer whose engine is named: what is measured through it is to be that engine. */
 static void test_a_named_engine_reads_the_files(void **state)
 {
     (void)state;
     coffer *model = saved_model(3, 0);
-    coffer_keeper *keeper = keep();
-    const uint64_t attached = attached_to(keeper);
-    coffer_window *window = NULL;
-    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_cache_server *server = keep();
+    const uint64_t attached = attached_to(server);
+    coffer_staging *staging = NULL;
+    coffer_staging_options options = COFFER_STAGING_OPTIONS_INIT;
     coffer_load_stats stats = { .struct_size = sizeof stats };
     coffer_plan *plan = NULL;
     coffer_load *load = NULL;
     options.engine = COFFER_ENGINE_BUFFERED;
-    assert_int_equal(coffer_window_new(&window, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, &options, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_add_all(plan, NULL, 0, 0, 1, NULL, NULL), COFFER_OK);
-    assert_int_equal(coffer_load_start(&load, plan, window, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_load_start(&load, plan, staging, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_load_wait(load, UINT64_MAX, NULL), COFFER_OK);
     coffer_load_stats_of(load, &stats);
     assert_int_equal(stats.engines, 1 << COFFER_ENGINE_BUFFERED);
     coffer_load_free(load);
     coffer_plan_free(plan);
-    coffer_window_free(window);
-    assert_int_equal(attached_to(keeper), attached);
-    coffer_keeper_free(keeper);
+    coffer_staging_free(staging);
+    assert_int_equal(attached_to(server), attached);
+    coffer_cache_server_free(server);
     coffer_close(model);
 }
 
@@ -137,13 +137,13 @@ static void test_loads_find_a_kept_model(void **state)
         coffer *model = saved_model(10 + i, limits[i]);
         const size_t before = open_descriptors();
         assert_true(load_and_compare(model, 1) > 0);
-        coffer_keeper *keeper = keep();
-        const uint64_t attached = attached_to(keeper);
+        coffer_cache_server *server = keep();
+        const uint64_t attached = attached_to(server);
         for (uint64_t seed = 1; seed < 6; seed++) {
             assert_int_equal(load_and_compare(model, seed), 0);
         }
-        await_attached(keeper, attached + 5);
-        coffer_keeper_free(keeper);
+        await_attached(server, attached + 5);
+        coffer_cache_server_free(server);
         assert_true(load_and_compare(model, 1) > 0);
         assert_int_equal(open_descriptors(), before);
         coffer_close(model);
@@ -152,18 +152,18 @@ static void test_loads_find_a_kept_model(void **state)
     }
 }
 
-/* The model is loaded by another process, and the keeper is gone in the middle of it. */
+/* The model is loaded by another process, and the model cache server is gone in the middle of it. */
 static int load_without_keeper(void *ctx)
 {
-    const pid_t *keeper = ctx;
+    const pid_t *server = ctx;
     coffer *model = NULL;
-    coffer__kept *kept = NULL;
+    coffer__served *kept = NULL;
     (void)alarm(WHOLE_TEST_S);
     if (coffer_open(&model, model_path(), NULL, NULL) != COFFER_OK ||
-        coffer__kept_find(&kept, model, coffer_libc_allocator(), NULL) != COFFER_OK || kept == NULL) {
+        coffer__served_find(&kept, model, coffer_libc_allocator(), NULL) != COFFER_OK || kept == NULL) {
         return 1;
     }
-    (void)kill(*keeper, SIGKILL);
+    (void)kill(*server, SIGKILL);
     (void)usleep(50000);
     for (size_t i = 0; i < coffer_count(model); i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
@@ -177,7 +177,7 @@ static int load_without_keeper(void *ctx)
         }
         free(bytes);
     }
-    coffer__kept_end(kept);
+    coffer__served_end(kept);
     coffer_close(model);
     return 0;
 }
@@ -189,8 +189,8 @@ static void test_a_keeper_that_dies_harms_nobody(void **state)
     int ready[2];
     char byte = 0;
     assert_int_equal(pipe(ready), 0);
-    pid_t keeper = fork();
-    if (keeper == 0) {
+    pid_t server = fork();
+    if (server == 0) {
         (void)alarm(WHOLE_TEST_S);
         (void)keep();
         (void)!write(ready[1], "", 1);
@@ -201,15 +201,15 @@ static void test_a_keeper_that_dies_harms_nobody(void **state)
     (void)close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
     (void)close(ready[0]);
-    assert_int_equal(child_run(load_without_keeper, &keeper), 0);
-    assert_int_equal(waitpid(keeper, NULL, 0), keeper);
+    assert_int_equal(child_run(load_without_keeper, &server), 0);
+    assert_int_equal(waitpid(server, NULL, 0), server);
 }
 
 static void test_a_file_that_was_changed_is_not_used(void **state)
 {
     (void)state;
     coffer_close(saved_model(30, 0));
-    coffer_keeper *keeper = keep();
+    coffer_cache_server *server = keep();
     size_t size = 0;
     uint8_t *bytes = file_read("model.safetensors", &size);
     bytes[size - 1] ^= 1;
@@ -218,9 +218,9 @@ static void test_a_file_that_was_changed_is_not_used(void **state)
     coffer *model = NULL;
     assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, NULL), COFFER_OK);
     assert_true(load_and_compare(model, 1) > 0);
-    assert_int_equal(attached_to(keeper), 0);
+    assert_int_equal(attached_to(server), 0);
     coffer_close(model);
-    coffer_keeper_free(keeper);
+    coffer_cache_server_free(server);
 }
 
 /* What a process attaches to cannot be written to, whether by a map or by a call. */
@@ -228,9 +228,9 @@ static void test_kept_memory_is_sealed(void **state)
 {
     (void)state;
     coffer *model = saved_model(40, 0);
-    coffer__kept *kept = NULL;
-    coffer_keeper *keeper = keep();
-    assert_int_equal(coffer__kept_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
+    coffer__served *kept = NULL;
+    coffer_cache_server *server = keep();
+    assert_int_equal(coffer__served_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
     assert_non_null(kept);
     const coffer__byte_source *source = &kept->files[0].source;
     int fd = -1;
@@ -242,8 +242,8 @@ static void test_kept_memory_is_sealed(void **state)
     assert_int_equal(ftruncate(fd, 0), -1);
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
     source->ops->give_back(source);
-    coffer__kept_end(kept);
-    coffer_keeper_free(keeper);
+    coffer__served_end(kept);
+    coffer_cache_server_free(server);
     coffer_close(model);
 }
 
@@ -251,25 +251,25 @@ static int keep_in_vain(void *ctx)
 {
     (void)ctx;
     coffer_error err;
-    coffer_keeper *second = NULL;
+    coffer_cache_server *second = NULL;
     const size_t before = open_descriptors();
-    if (coffer_keeper_new(&second, model_path(), NULL, NULL, NULL, &err) != COFFER_ERR_LOCKED || second != NULL) {
+    if (coffer_cache_server_new(&second, model_path(), NULL, NULL, NULL, &err) != COFFER_ERR_LOCKED || second != NULL) {
         return 1;
     }
     return open_descriptors() == before ? 0 : 2;
 }
 
-/* The second keeper is in another process, as descriptors are counted there: the first one's thread has one more in its own while
-   it answers the question whether it is there. */
+/* The second model cache server is in another process, as descriptors are counted there: the first one's thread has one
+   more in its own while it answers the question whether it is there. */
 static void test_a_model_is_kept_once(void **state)
 {
     (void)state;
     coffer_close(saved_model(50, 0));
-    coffer_keeper *keeper = keep();
+    coffer_cache_server *server = keep();
     assert_int_equal(child_run(keep_in_vain, NULL), 0);
-    coffer_keeper_free(keeper);
-    keeper = keep();
-    coffer_keeper_free(keeper);
+    coffer_cache_server_free(server);
+    server = keep();
+    coffer_cache_server_free(server);
 }
 
 /* Memory that could still change, that is too short, or is no memory at all is not used; nor is what never comes. */
@@ -277,12 +277,12 @@ static void test_other_answers_are_not_believed(void **state)
 {
     (void)state;
     coffer *model = saved_model(60, 0);
-    char name[COFFER__KEPT_NAME];
+    char name[COFFER__SERVED_NAME];
     const struct stat found = look("model.safetensors");
     coffer__os_info info;
     int listener = -1;
     assert_int_equal(coffer__os_inspect(work_path("model.safetensors"), true, &info), 0);
-    coffer__kept_name(name, &info);
+    coffer__served_name(name, &info);
     for (int kind = 0; kind < 4; kind++) {
         int fd = -1;
         if (kind < 2) {
@@ -316,21 +316,21 @@ static void test_other_answers_are_not_believed(void **state)
     coffer_close(model);
 }
 
-/* The keeper has no descriptor for a caller. It must not try again all the time: it sleeps in between, which only its
-   thread does here, and lets the caller in when it can. */
+/* The model cache server has no descriptor for a caller. It must not try again all the time: it sleeps in between,
+   which only its thread does here, and lets the caller in when it can. */
 static void test_a_keeper_without_descriptors_sleeps(void **state)
 {
     (void)state;
     coffer_close(saved_model(80, 0));
-    coffer_keeper *keeper = keep();
-    char name[COFFER__KEPT_NAME];
+    coffer_cache_server *server = keep();
+    char name[COFFER__SERVED_NAME];
     coffer__os_info info;
     struct rlimit before;
     struct rusage used;
     int caller = -1;
     int fd = -1;
     assert_int_equal(coffer__os_inspect(work_path("model.safetensors"), true, &info), 0);
-    coffer__kept_name(name, &info);
+    coffer__served_name(name, &info);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     const int lowest = dup(STDOUT_FILENO);
     assert_true(lowest >= 0);
@@ -350,7 +350,7 @@ static void test_a_keeper_without_descriptors_sleeps(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     (void)close(caller);
-    coffer_keeper_free(keeper);
+    coffer_cache_server_free(server);
 }
 
 static int stop_at_once(void *ctx, uint64_t done, uint64_t total)
@@ -365,16 +365,17 @@ static void test_keeping_can_fail(void **state)
 {
     (void)state;
     coffer_error err;
-    coffer_keeper *keeper = NULL;
-    assert_int_equal(coffer_keeper_new(NULL, "x", NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
-    assert_int_equal(coffer_keeper_new(&keeper, NULL, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
-    assert_int_equal(coffer_keeper_new(&keeper, work_path("none"), NULL, NULL, NULL, &err), COFFER_ERR_NOT_FOUND);
+    coffer_cache_server *server = NULL;
+    assert_int_equal(coffer_cache_server_new(NULL, "x", NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_cache_server_new(&server, NULL, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_cache_server_new(&server, work_path("none"), NULL, NULL, NULL, &err), COFFER_ERR_NOT_FOUND);
     coffer_close(saved_model(70, 2 << 20));
     const size_t before = open_descriptors();
-    assert_int_equal(coffer_keeper_new(&keeper, model_path(), NULL, stop_at_once, NULL, &err), COFFER_ERR_CANCELLED);
-    assert_null(keeper);
+    assert_int_equal(coffer_cache_server_new(&server, model_path(), NULL, stop_at_once, NULL, &err),
+                     COFFER_ERR_CANCELLED);
+    assert_null(server);
     assert_int_equal(open_descriptors(), before);
-    coffer_keeper_free(NULL);
+    coffer_cache_server_free(NULL);
 }
 
 int main(void)

@@ -5,11 +5,11 @@
 #define _DEFAULT_SOURCE /* RLIMIT_NPROC */
 #include "support_cmocka.h"
 
+#include "staging.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
-#include "staging.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -26,11 +26,11 @@
 #define LONG_ENOUGH 60000 /* milliseconds in which whatever can happen has happened */
 #define WHOLE_TEST_S 300  /* after which a test that hangs is ended */
 
-static coffer_load *start(const coffer_plan *plan, coffer_window *window, const coffer_load_options *options)
+static coffer_load *start(const coffer_plan *plan, coffer_staging *staging, const coffer_load_options *options)
 {
     coffer_load *load = NULL;
     coffer_error err;
-    if (coffer_load_start(&load, plan, window, options, &err) != COFFER_OK) {
+    if (coffer_load_start(&load, plan, staging, options, &err) != COFFER_OK) {
         fail_msg("%s", err.message);
     }
     return load;
@@ -309,7 +309,8 @@ static void test_a_budget_makes_the_load_wait_for_its_caller(void **state)
     coffer_close(model);
 }
 
-/* A load of so many tensors of 3,000,000 bytes, from memory, under a budget, that has come as far as it goes by itself. */
+/* A load of so many tensors of 3,000,000 bytes, from memory, under a budget, that has come as far as it goes by itself.
+   */
 typedef struct tight_load {
     image made;
     coffer *model;
@@ -358,7 +359,8 @@ static void test_an_item_behind_a_full_budget_is_an_error(void **state)
     tight_end(&tight);
 }
 
-/* Asking again and again for one item does not take the places of others: each that is asked for comes before the rest. */
+/* Asking again and again for one item does not take the places of others: each that is asked for comes before the rest.
+   */
 static void test_what_is_asked_for_comes_next(void **state)
 {
     (void)state;
@@ -418,10 +420,10 @@ static void test_a_refused_item_is_not_what_a_begun_one_waits_for(void **state)
     image made = image_of(specs, 1);
     coffer *model = NULL;
     coffer_plan *plan = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     between_chunks of = { .until = 8000000 + 100 };
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
     add_range(plan, coffer_at(model, 0), 0, 8000000);
@@ -432,8 +434,8 @@ static void test_a_refused_item_is_not_what_a_begun_one_waits_for(void **state)
     options.host_budget = of.until;
     options.progress = ask_between_chunks;
     options.progress_ctx = &of;
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    coffer_load *load = start(plan, window, &options);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    coffer_load *load = start(plan, staging, &options);
     atomic_store(&of.load, load);
     while (!atomic_load(&of.asked)) {
         (void)usleep(1000); /* what is handed out before would make space */
@@ -446,15 +448,16 @@ static void test_a_refused_item_is_not_what_a_begun_one_waits_for(void **state)
     }
     assert_int_equal(count, 3);
     coffer_load_free(load);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_plan_free(plan);
     coffer_close(model);
     image_free(&made);
 }
 
-/* ---- windows and threads ----------------------------------------------------------------------------------------- */
+/* ---- staging buffers and threads --------------------------------------------------------------------------------- */
 
-/* What is little is read at once, by the caller's thread. That must not wait for a window whose load waits for the caller. */
+/* What is little is read at once, by the caller's thread. That must not wait for a staging buffer whose load waits for
+   the caller. */
 static void test_a_small_load_waits_for_its_window_in_the_background(void **state)
 {
     (void)state;
@@ -466,17 +469,17 @@ static void test_a_small_load_waits_for_its_window_in_the_background(void **stat
     coffer_loaded loaded;
     coffer *model = NULL;
     coffer_plan *little = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
-    assert_int_equal(coffer_window_new(&window, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, NULL, NULL), COFFER_OK);
     coffer_plan *plan = plan_of(model);
     assert_int_equal(coffer_plan_new(&little, model, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_add(little, coffer_find(model, "c", 1), NULL, 0, NULL, NULL, NULL), COFFER_OK);
     options.host_budget = 3000000;
-    coffer_load *load = start(plan, window, &options);
+    coffer_load *load = start(plan, staging, &options);
     assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_ERR_BUDGET);
-    coffer_load *other = start(little, window, NULL);
+    coffer_load *other = start(little, staging, NULL);
     assert_int_equal(coffer_load_next(other, 0, &loaded, &err), COFFER_NEED_MORE);
     for (loaded = next(load); loaded.item != SIZE_MAX; loaded = next(load)) {
         coffer_memory_free(loaded.memory);
@@ -486,7 +489,7 @@ static void test_a_small_load_waits_for_its_window_in_the_background(void **stat
     assert_is_tensor(model, &loaded);
     coffer_memory_free(loaded.memory);
     coffer_load_free(other);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_plan_free(little);
     coffer_plan_free(plan);
     coffer_close(model);
@@ -499,20 +502,20 @@ static void test_small_files_are_read_by_several_threads(void **state)
     (void)state;
     dice of = { 9 };
     coffer_load_stats stats = { .struct_size = sizeof stats };
-    coffer_window *window = NULL;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging *staging = NULL;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     coffer *model = random_model(&of, 60, 1 << 20, 1 << 20, COFFER_NO_ALGORITHM, NULL);
     coffer_plan *plan = plan_of(model);
     how.threads = 4;
     assert_true(coffer_shard_count(model) > 4);
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    coffer_load *load = start(plan, window, NULL);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    coffer_load *load = start(plan, staging, NULL);
     assert_int_equal(coffer_load_wait(load, UINT64_MAX, NULL), COFFER_OK);
     coffer_load_stats_of(load, &stats);
     assert_int_equal(stats.threads, 4);
     assert_true(stats.done == stats.wanted);
     coffer_load_free(load);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_plan_free(plan);
     coffer_close(model);
 }
@@ -571,11 +574,11 @@ static bool came_from_both(coffer_load *load)
     return stats.cached > 0 && stats.direct > 0;
 }
 
-/* Loads what is half cached with one slot, so that the order is certain, or with as many as the window has. */
+/* Loads what is half cached with one slot, so that the order is certain, or with as many as the staging buffer has. */
 static void load_half(const coffer *model, bool second, bool one_slot, uint64_t host_budget)
 {
-    coffer_window *window = NULL;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging *staging = NULL;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     coffer_plan *plan = plan_of(model);
     size_t first = SIZE_MAX;
@@ -583,8 +586,8 @@ static void load_half(const coffer *model, bool second, bool one_slot, uint64_t 
     how.threads = one_slot ? 1 : 0;
     options.host_budget = host_budget;
     const bool left = leave_half(second, (size_t)look("model").st_size);
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    coffer_load *load = start(plan, window, &options);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    coffer_load *load = start(plan, staging, &options);
     for (size_t i = 0; i < HALVES; i++) {
         const coffer_loaded loaded = next(load);
         first = i == 0 ? loaded.item : first;
@@ -596,7 +599,7 @@ static void load_half(const coffer *model, bool second, bool one_slot, uint64_t 
         assert_int_equal(first, second ? 0 : HALVES / 2);
     }
     coffer_load_free(load);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_plan_free(plan);
 }
 
@@ -751,7 +754,7 @@ static void test_damage_is_found_before_anything_is_handed_out(void **state)
             strides[d - 1] = stride;
             stride *= (int64_t)tensor->shape[d - 1];
         }
-        const coffer_place place = { .address = (uintptr_t)memory, .size = tensor->size * 2, .strides = strides };
+        const coffer_destination place = { .address = (uintptr_t)memory, .size = tensor->size * 2, .strides = strides };
         assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
         assert_int_equal(coffer_plan_add(plan, tensor, NULL, 0, strided == 1 ? &place : NULL, NULL, &err), COFFER_OK);
         coffer_load *load = start(plan, NULL, &options);
@@ -852,12 +855,12 @@ static void test_the_first_tensor_does_not_wait_for_the_rest(void **state)
     for (uint32_t threads = 1; threads <= 8; threads *= 2) {
         coffer_error err;
         coffer_loaded loaded;
-        coffer_window *window = NULL;
-        coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+        coffer_staging *staging = NULL;
+        coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
         how.threads = threads;
-        assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+        assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
         atomic_store(&source.limit, (unsigned)((end + chunk - 1) / chunk * chunk + 3 * chunk));
-        coffer_load *load = start(plan, window, NULL);
+        coffer_load *load = start(plan, staging, NULL);
         const coffer_status status = coffer_load_next(load, LONG_ENOUGH, &loaded, &err);
         const coffer_status after = coffer_load_wait(load, 0, &err);
         atomic_store(&source.limit, UINT_MAX);
@@ -866,7 +869,7 @@ static void test_the_first_tensor_does_not_wait_for_the_rest(void **state)
         assert_int_equal(after, COFFER_NEED_MORE);
         coffer_memory_free(loaded.memory);
         coffer_load_free(load);
-        coffer_window_free(window);
+        coffer_staging_free(staging);
     }
     coffer_plan_free(plan);
     coffer_close(model);
@@ -939,23 +942,23 @@ static void test_progress_is_told_and_cancels(void **state)
     slow_source source;
     coffer_error err;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
-    coffer_window *window = NULL;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
+    coffer_staging *staging = NULL;
     how.threads = 1; /* the one that calls: with others it depends on them how often it comes to that */
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
     coffer *model = slow_model(&source);
     coffer_plan *plan = plan_of(model);
     for (unsigned calls = 1; calls < 4; calls++) {
         unsigned left = calls;
         options.progress = count_down;
         options.progress_ctx = &left;
-        coffer_load *load = start(plan, window, &options);
+        coffer_load *load = start(plan, staging, &options);
         const coffer_status status = coffer_load_wait(load, UINT64_MAX, &err);
         assert_true(status == COFFER_ERR_CANCELLED || status == COFFER_OK);
         coffer_load_free(load);
         assert_int_equal(left, 0);
     }
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_plan_free(plan);
     coffer_close(model);
     image_free(&source.bytes);
@@ -971,20 +974,20 @@ static void test_gaps_are_read_where_requests_are_slow(void **state)
                                    { COFFER_INDEX_RANGE, true, true, 100, 4100, 1 } };
     slow_source source = { .bytes = image_of(specs, 1) };
     const coffer_source custom = { .read_at = slow_read, .ctx = &source, .size = source.bytes.size };
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     coffer_load_stats stats = { .struct_size = sizeof stats };
     coffer_plan_cost cost = { .struct_size = sizeof cost };
     coffer *model = NULL;
     coffer_plan *plan = NULL;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     how.threads = 1;
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
     assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_add(plan, coffer_at(model, 0), slice, 2, NULL, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_cost_of(plan, SIZE_MAX, &cost, NULL), COFFER_OK);
     assert_int_equal(cost.requests, 600);
-    coffer_load *load = start(plan, window, NULL);
+    coffer_load *load = start(plan, staging, NULL);
     const coffer_loaded loaded = next(load);
     for (size_t i = 0; i < 600; i++) {
         const uint8_t *row = source.bytes.bytes + source.bytes.data_offset + i * 40000 + 100;
@@ -996,7 +999,7 @@ static void test_gaps_are_read_where_requests_are_slow(void **state)
     coffer_memory_free(loaded.memory);
     coffer_load_free(load);
     coffer_plan_free(plan);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     coffer_close(model);
     image_free(&source.bytes);
 }
@@ -1053,14 +1056,14 @@ static void test_every_allocation_fails_once(void **state)
 
 /* ---- any plan ---------------------------------------------------------------------------------------------------- */
 
-static void fulfil(wish *wishes, size_t count, coffer_plan *plan, coffer_window *window,
+static void fulfil(wish *wishes, size_t count, coffer_plan *plan, coffer_staging *staging,
                    const coffer_load_options *options, dice *of)
 {
     size_t fulfilled = 0;
     coffer_loaded loaded;
     coffer_load *load = NULL;
     coffer_error err;
-    const coffer_status status = coffer_load_start(&load, plan, window, options, &err);
+    const coffer_status status = coffer_load_start(&load, plan, staging, options, &err);
     if (status == COFFER_ERR_ENGINE) {
         load = start(plan, NULL, options); /* this system does not have it, and says so before anything is read */
     } else if (status != COFFER_OK) {
@@ -1084,12 +1087,12 @@ static void fulfil(wish *wishes, size_t count, coffer_plan *plan, coffer_window 
 static void random_round(uint64_t seed)
 {
     dice of = { seed };
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     wish wishes[MAX_WISHES];
     uint64_t largest = 0;
     coffer_plan *plan = NULL;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     const size_t count = 1 + (size_t)dice_below(&of, MAX_WISHES);
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
     opening.verify = dice_below(&of, 4) == 0 ? COFFER_VERIFY_RECORDED : COFFER_VERIFY_NOTHING;
@@ -1109,9 +1112,9 @@ static void random_round(uint64_t seed)
     options.uncached = dice_below(&of, 4) == 0;
     options.host_budget = dice_below(&of, 3) == 0 ? largest + dice_below(&of, 2 * largest + 1) : 0;
     options.order = dice_below(&of, 2) == 0 ? COFFER_ORDER_FILE : COFFER_ORDER_PLAN;
-    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
-    fulfil(wishes, count, plan, window, &options, &of);
-    coffer_window_free(window);
+    assert_int_equal(coffer_staging_new(&staging, &how, NULL), COFFER_OK);
+    fulfil(wishes, count, plan, staging, &options, &of);
+    coffer_staging_free(staging);
     coffer_plan_free(plan);
     coffer_close(model);
     for (size_t i = 0; i < count; i++) {

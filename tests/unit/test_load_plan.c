@@ -48,9 +48,9 @@ static coffer_status add_columns(const opened *made, uint8_t *memory, int64_t fr
     const coffer_index indices[] = { { COFFER_INDEX_ALL, false, false, 0, 0, 0 },
                                      { COFFER_INDEX_RANGE, true, true, from, to, 1 } };
     const int64_t strides[] = { step, 4 };
-    const coffer_place place = { .address = (uintptr_t)(memory + 4 * from),
-                                 .size = (uint64_t)(6 * step),
-                                 .strides = strides };
+    const coffer_destination place = { .address = (uintptr_t)(memory + 4 * from),
+                                       .size = (uint64_t)(6 * step),
+                                       .strides = strides };
     return coffer_plan_add(made->plan, named(made, "m"), indices, 2, &place, NULL, NULL);
 }
 
@@ -86,7 +86,7 @@ static void test_places_that_share_a_byte_are_refused(void **state)
         opened made = open_specs(MATRIX, 2);
         assert_int_equal(add_columns(&made, memory, 0, 3, 32), COFFER_OK);
         assert_int_equal(add_columns(&made, memory, second[i][0], second[i][1], second[i][2]), COFFER_OK);
-        assert_int_equal(start_and_free(&made, &err), apart[i] ? COFFER_OK : COFFER_ERR_PLACE);
+        assert_int_equal(start_and_free(&made, &err), apart[i] ? COFFER_OK : COFFER_ERR_DESTINATION);
         if (!apart[i]) {
             assert_string_equal(err.tensor, "m");
         }
@@ -94,7 +94,7 @@ static void test_places_that_share_a_byte_are_refused(void **state)
     }
 }
 
-/* Whether two nests of bytes meet, by trying all of them, compared with what a load says. */
+/* Whether two regions of bytes meet, by trying all of them, compared with what a load says. */
 static void test_overlaps_are_exact(void **state)
 {
     (void)state;
@@ -123,12 +123,12 @@ static void test_overlaps_are_exact(void **state)
             for (size_t b = 0; b < sizeof used; b++) {
                 used[b] |= mine[b];
             }
-            const coffer_place place = { .address = (uintptr_t)(memory + at), .size = 400, .strides = strides };
+            const coffer_destination place = { .address = (uintptr_t)(memory + at), .size = 400, .strides = strides };
             assert_int_equal(coffer_plan_add(made.plan, named(&made, "b"), NULL, 0, &place, NULL, &err),
-                             own ? COFFER_ERR_PLACE : COFFER_OK);
+                             own ? COFFER_ERR_DESTINATION : COFFER_OK);
         }
         if (!own) {
-            assert_int_equal(start_and_free(&made, &err), meets ? COFFER_ERR_PLACE : COFFER_OK);
+            assert_int_equal(start_and_free(&made, &err), meets ? COFFER_ERR_DESTINATION : COFFER_OK);
         }
         refused += own || meets;
         close_specs(&made);
@@ -149,17 +149,17 @@ static void test_places_that_do_not_fit_are_refused(void **state)
     const int64_t bits[] = { 1 };
     const struct {
         const char *name;
-        coffer_place place;
+        coffer_destination place;
         coffer_status status;
     } tries[] = {
-        { "m", { .address = (uintptr_t)memory, .size = 191 }, COFFER_ERR_PLACE },
-        { "m", { .address = (uintptr_t)memory, .size = 191, .strides = rows }, COFFER_ERR_PLACE },
-        { "m", { .address = (uintptr_t)memory, .size = 192, .strides = zero }, COFFER_ERR_PLACE },
-        { "m", { .address = (uintptr_t)memory, .size = 192, .strides = back }, COFFER_ERR_PLACE },
-        { "m", { .address = (uintptr_t)memory, .size = INT64_MAX, .strides = huge }, COFFER_ERR_PLACE },
+        { "m", { .address = (uintptr_t)memory, .size = 191 }, COFFER_ERR_DESTINATION },
+        { "m", { .address = (uintptr_t)memory, .size = 191, .strides = rows }, COFFER_ERR_DESTINATION },
+        { "m", { .address = (uintptr_t)memory, .size = 192, .strides = zero }, COFFER_ERR_DESTINATION },
+        { "m", { .address = (uintptr_t)memory, .size = 192, .strides = back }, COFFER_ERR_DESTINATION },
+        { "m", { .address = (uintptr_t)memory, .size = INT64_MAX, .strides = huge }, COFFER_ERR_DESTINATION },
         { "m", { .address = 0, .size = 192 }, COFFER_ERR_ARGUMENT },
-        { "m", { .address = UINT64_MAX - 10, .size = 192 }, COFFER_ERR_PLACE },
-        { "v", { .address = (uintptr_t)memory, .size = 64, .strides = bits }, COFFER_ERR_PLACE },
+        { "m", { .address = UINT64_MAX - 10, .size = 192 }, COFFER_ERR_DESTINATION },
+        { "v", { .address = (uintptr_t)memory, .size = 64, .strides = bits }, COFFER_ERR_DESTINATION },
         { "v", { .address = (uintptr_t)memory, .size = 8 }, COFFER_OK },
         { "m", { .address = (uintptr_t)memory, .size = 192, .strides = rows }, COFFER_OK },
     };
@@ -298,8 +298,8 @@ static void test_layers_of_awq_are_split_between_integers_and_groups(void **stat
 }
 
 /* Scales and biases of 24 outputs could be split in two, but the three integers of a row cannot; 640 inputs could, but
-   not their five groups; and of what is fused each part has to come out even. Groups of 96 are none that any program makes:
-   the last one is a part of one. */
+   not their five groups; and of what is fused each part has to come out even. Groups of 96 are none that any program
+   makes: the last one is a part of one. */
 static void test_a_packed_layer_is_split_as_one_or_not_at_all(void **state)
 {
     (void)state;
@@ -410,7 +410,8 @@ static void test_a_plan_tells_what_it_costs(void **state)
     close_specs(&made);
 }
 
-/* What is read by the library's own reading alone counts as buffered; a shard of which nothing is wanted has no engine. */
+/* What is read by the library's own reading alone counts as buffered; a shard of which nothing is wanted has no engine.
+   */
 static void test_a_plan_tells_its_engines(void **state)
 {
     (void)state;

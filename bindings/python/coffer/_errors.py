@@ -122,7 +122,7 @@ _CLASSES: dict[str, type[Error]] = {
     "NO_DEVICE": DeviceFailure,
     "DEVICE": DeviceFailure,
     "DEVICE_MEMORY": OutOfMemoryError,
-    "PLACE": ArgumentError,
+    "DESTINATION": ArgumentError,
     "BUDGET": ArgumentError,
     "ENGINE": DeviceFailure,
     "TAKEN": ArgumentError,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Load: a plan that is carried out in the background. Calls that wait do so without the GIL, for a moment at a time, and
- * look for signals in between, so that Ctrl-C ends them. Nothing of Python is called by the load's own threads: progress is
- * told by the thread that waits.
+ * Load: a plan that is carried out in the background. Calls that wait do so without the GIL, for a moment at a time,
+ * and look for signals in between, so that Ctrl-C ends them. Nothing of Python is called by the load's own threads:
+ * progress is told by the thread that waits.
  */
 #include "py_load.h"
 
@@ -16,7 +16,7 @@
 typedef struct load_object {
     PyObject base;
     PyObject *plan;
-    PyObject *window;   /* None: the load's own */
+    PyObject *staging;  /* None: the load's own */
     PyObject *progress; /* None: none */
     pthread_mutex_t lock;
     coffer_load *load; /* NULL once it is closed */
@@ -36,14 +36,14 @@ static int load_options_from(const py_state *state, coffer_load_options *options
     return 0;
 }
 
-static load_object *load_allocate(PyTypeObject *type, PyObject *plan, PyObject *window, PyObject *progress)
+static load_object *load_allocate(PyTypeObject *type, PyObject *plan, PyObject *staging, PyObject *progress)
 {
     load_object *self = PyObject_GC_New(load_object, type);
     if (self == NULL) {
         return NULL;
     }
     self->plan = Py_NewRef(plan);
-    self->window = Py_NewRef(window);
+    self->staging = Py_NewRef(staging);
     self->progress = Py_NewRef(progress);
     self->load = NULL;
     self->users = 0;
@@ -61,25 +61,25 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     const py_state *state = PyType_GetModuleState(type);
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     PyObject *plan = NULL;
-    PyObject *window = Py_None;
+    PyObject *staging = Py_None;
     PyObject *progress = Py_None;
     const char *order = "file";
     int verify = 1;
     int uncached = 0;
     bool failed = false;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$O&O&sppO:Load", names, &plan, &window, py_to_u64,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$O&O&sppO:Load", names, &plan, &staging, py_to_u64,
                                      &options.host_budget, py_to_u64, &options.device_budget, &order, &verify,
                                      &uncached, &progress) ||
         load_options_from(state, &options, order, verify) < 0) {
         return NULL;
     }
     options.uncached = uncached != 0;
-    coffer_window *through = py_window_of(state, window, &failed);
+    coffer_staging *through = py_window_of(state, staging, &failed);
     const coffer_plan *wanted = failed ? NULL : py_plan_begin(state, plan);
     if (wanted == NULL) {
         return NULL;
     }
-    load_object *self = load_allocate(type, plan, window, progress);
+    load_object *self = load_allocate(type, plan, staging, progress);
     if (self == NULL) {
         py_plan_end(plan);
         return NULL;
@@ -97,7 +97,7 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* ---- use and end --------------------------------------------------------------------------------------------------- */
+/* ---- use and end ------------------------------------------------------------------------------------------------- */
 
 /* The load, for one call; NULL and an exception when it is closed, or was started by the parent of this process: its
    threads are not here, and waiting for them would not end. */
@@ -165,7 +165,7 @@ static int load_traverse(PyObject *object, visitproc visit, void *arg)
     load_object *self = (load_object *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->plan);
-    Py_VISIT(self->window);
+    Py_VISIT(self->staging);
     Py_VISIT(self->progress);
     return 0;
 }
@@ -189,13 +189,13 @@ static void load_dealloc(PyObject *object)
     load_end_unused(self);
     (void)pthread_mutex_destroy(&self->lock);
     Py_DECREF(self->plan);
-    Py_DECREF(self->window);
+    Py_DECREF(self->staging);
     Py_DECREF(self->progress);
     PyObject_GC_Del(object);
     Py_DECREF(type);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* What a call waits for. */
 typedef enum load_wish { LOAD_NEXT, LOAD_ITEM, LOAD_ALL } load_wish;
@@ -301,7 +301,7 @@ static PyObject *load_wait(PyObject *object, PyObject *unused)
     return load_get(object, LOAD_ALL, 0);
 }
 
-/* ---- from any thread ----------------------------------------------------------------------------------------------- */
+/* ---- from any thread --------------------------------------------------------------------------------------------- */
 
 static PyObject *load_cancel(PyObject *object, PyObject *unused)
 {

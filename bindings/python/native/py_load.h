@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What loading consists of: Device, Window, Plan and Load, a file each. A Load keeps its Plan and its Window, a Plan its
- * model and its devices. Memory that was handed out keeps none of them but its device.
+ * What loading consists of: Device, Staging buffer, Plan and Load, a file each. A Load keeps its Plan and its Staging
+ * buffer, a Plan its model and its devices. Memory that was handed out keeps none of them but its device.
  */
 #ifndef PY_LOAD_H
 #define PY_LOAD_H
 
 #include "py_model.h"
 
-/* The device behind a Device object, borrowed. NULL for None, which is host memory; *failed and a TypeError for any other
-   object. */
+/* The device behind a Device object, borrowed. NULL for None, which is host memory; *failed and a TypeError for any
+   other object. */
 coffer_device *py_device_of(const py_state *state, PyObject *object, bool *failed);
 
-/* The window behind a Window object, borrowed. NULL for None, as above. */
-coffer_window *py_window_of(const py_state *state, PyObject *object, bool *failed);
+/* The staging buffer behind a Staging buffer object, borrowed. NULL for None, as above. */
+coffer_staging *py_window_of(const py_state *state, PyObject *object, bool *failed);
 /* An engine by its name. */
 int py_engine_from(const py_state *state, const char *text, coffer_engine *engine);
 

@@ -51,7 +51,7 @@ static void plan_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* ---- what a load uses ---------------------------------------------------------------------------------------------- */
+/* ---- what a load uses -------------------------------------------------------------------------------------------- */
 
 const coffer_plan *py_plan_begin(const py_state *state, PyObject *object)
 {
@@ -93,12 +93,13 @@ static coffer_plan *plan_changed(PyObject *object)
     return self->plan;
 }
 
-/* ---- places -------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* A place as the library has it; `place` is NULL when the load is to allocate. The strides are released by PyMem_Free. */
+/* A place as the library has it; `place` is NULL when the load is to allocate. The strides are released by PyMem_Free.
+   */
 typedef struct plan_target {
-    coffer_place given;
-    const coffer_place *place;
+    coffer_destination given;
+    const coffer_destination *place;
     coffer_device *device;
     int64_t *strides;
 } plan_target;
@@ -155,7 +156,7 @@ static PyObject *plan_added(PyObject *object, coffer_status status, size_t item,
     return status == COFFER_OK ? PyLong_FromSize_t(item) : py_raise(py_state_of(object), err);
 }
 
-/* ---- adding -------------------------------------------------------------------------------------------------------- */
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *plan_add_part(PyObject *object, const coffer_tensor *tensor, PyObject *index,
                                const plan_target *target)
@@ -207,7 +208,7 @@ static PyObject *plan_add(PyObject *object, PyObject *args, PyObject *kwargs)
 static int plan_add_whole(PyObject *object, const coffer_tensor *tensor, PyObject *address, const plan_target *target)
 {
     coffer_error err;
-    coffer_place place = target->given;
+    coffer_destination place = target->given;
     place.device = target->device;
     place.address = PyLong_AsUnsignedLongLong(address);
     place.size = tensor->size;
@@ -347,7 +348,7 @@ static PyObject *plan_all(PyObject *object, PyObject *args, PyObject *kwargs)
     return PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : NULL;
 }
 
-/* ---- what it has --------------------------------------------------------------------------------------------------- */
+/* ---- what it has ------------------------------------------------------------------------------------------------- */
 
 static Py_ssize_t plan_length(PyObject *object)
 {

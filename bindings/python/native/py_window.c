@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Window: what bytes pass through on their way, for any number of loads, one after the other. */
+/* Staging buffer: what bytes pass through on their way, for any number of loads, one after the other. */
 #include "py_load.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 typedef struct window_object {
     PyObject base;
-    coffer_window *window;
+    coffer_staging *staging;
     pid_t owner; /* a fork has none of its threads */
 } window_object;
 
@@ -28,9 +28,9 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 {
     static char *names[] = { "memory", "threads", "engine", "group", "ranks", "rank", NULL };
     const py_state *state = PyType_GetModuleState(type);
-    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options options = COFFER_STAGING_OPTIONS_INIT;
     const char *engine = "auto";
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_error err;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O&O&szO&O&:Window", names, py_to_u64, &options.memory, py_to_u32,
                                      &options.threads, &engine, &options.group, py_to_u32, &options.ranks, py_to_u32,
@@ -38,15 +38,15 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         py_engine_from(state, engine, &options.engine) < 0) {
         return NULL;
     }
-    if (coffer_window_new(&window, &options, &err) != COFFER_OK) {
+    if (coffer_staging_new(&staging, &options, &err) != COFFER_OK) {
         return py_raise(state, &err);
     }
     window_object *self = PyObject_New(window_object, type);
     if (self == NULL) {
-        coffer_window_free(window);
+        coffer_staging_free(staging);
         return NULL;
     }
-    self->window = window;
+    self->staging = staging;
     self->owner = getpid();
     return (PyObject *)self;
 }
@@ -56,21 +56,21 @@ static void window_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     window_object *self = (window_object *)object;
     if (self->owner == getpid()) {
-        Py_BEGIN_ALLOW_THREADS coffer_window_free(self->window);
+        Py_BEGIN_ALLOW_THREADS coffer_staging_free(self->staging);
         Py_END_ALLOW_THREADS
     }
     PyObject_Free(object);
     Py_DECREF(type);
 }
 
-coffer_window *py_window_of(const py_state *state, PyObject *object, bool *failed)
+coffer_staging *py_window_of(const py_state *state, PyObject *object, bool *failed)
 {
     *failed = false;
     if (object == NULL || object == Py_None) {
         return NULL;
     }
     if (Py_TYPE(object) == state->window_type) {
-        return ((window_object *)object)->window;
+        return ((window_object *)object)->staging;
     }
     *failed = true;
     py_fail_type("a coffer.Window is wanted, not %R", object);

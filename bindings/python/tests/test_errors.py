@@ -70,7 +70,7 @@ def test_built_in_classes(tmp_path):
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        ("NO_DEVICE", RuntimeError), ("DEVICE", RuntimeError), ("DEVICE_MEMORY", MemoryError), ("PLACE", ValueError),
+        ("NO_DEVICE", RuntimeError), ("DEVICE", RuntimeError), ("DEVICE_MEMORY", MemoryError), ("DESTINATION", ValueError),
         ("BUDGET", ValueError), ("ENGINE", RuntimeError), ("TAKEN", ValueError), ("PEER", RuntimeError),
     ],
 )  # fmt: skip

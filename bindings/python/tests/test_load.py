@@ -225,7 +225,7 @@ def test_places_that_the_library_refuses(path):
     ):
         with pytest.raises(ValueError) as raised:
             coffer.load(plan)
-        assert raised.value.code == "PLACE"
+        assert raised.value.code == "DESTINATION"
     assert not same.any(), "something was read before everything was checked"
 
 

@@ -39,7 +39,7 @@ typedef struct load_report {
     bool disk;     /* the floor is the disk's, else that of the page cache */
 } load_report;
 
-/* ---- Loading ---- */
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 /* A budget below the largest tensor could never hold it. */
 static uint64_t largest_item(const coffer_plan *plan)
@@ -79,7 +79,7 @@ static coffer_status take_all(coffer_load *load, load_report *report, cli_progre
 
 /* The statistics are asked twice: before, to know how much progress will be, and after, for the result. Processors
    are counted as a difference, because opening the model has used some already. */
-static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_window *window, load_report *report,
+static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_staging *staging, load_report *report,
                                  coffer_error *err)
 {
     coffer_load *load = NULL;
@@ -87,7 +87,7 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     const uint64_t largest = largest_item(plan);
     options.host_budget = options.device_budget = largest > LOAD_BUDGET ? largest : LOAD_BUDGET;
     const double before = cli_host_processor_seconds();
-    coffer_status status = coffer_load_start(&load, plan, window, &options, err);
+    coffer_status status = coffer_load_start(&load, plan, staging, &options, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -105,15 +105,15 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     return status;
 }
 
-/* The window comes first, because it is what may be refused for an engine that this machine does not have. */
+/* The staging buffer comes first, because it is what may be refused for an engine that this machine does not have. */
 static coffer_status load_to(cli *app, const coffer *model, coffer_device *device, coffer_engine engine,
                              load_report *report, coffer_error *err)
 {
     coffer_plan *plan = NULL;
-    coffer_window *window = NULL;
-    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging *staging = NULL;
+    coffer_staging_options options = COFFER_STAGING_OPTIONS_INIT;
     options.engine = engine;
-    coffer_status status = coffer_window_new(&window, &options, err);
+    coffer_status status = coffer_staging_new(&staging, &options, err);
     if (status == COFFER_OK) {
         status = coffer_plan_new(&plan, model, NULL, err);
     }
@@ -121,14 +121,14 @@ static coffer_status load_to(cli *app, const coffer *model, coffer_device *devic
         status = coffer_plan_add_all(plan, NULL, 0, 0, 1, device, err);
     }
     if (status == COFFER_OK) {
-        status = run_load_of(app, plan, window, report, err);
+        status = run_load_of(app, plan, staging, report, err);
     }
     coffer_plan_free(plan);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     return status;
 }
 
-/* ---- Telling ---- */
+/* ---- Telling ----------------------------------------------------------------------------------------------------- */
 
 static double seconds_of(uint64_t nanoseconds)
 {
@@ -318,7 +318,7 @@ static void show_json(cli *app, const load_report *report)
     cli_json_close(out, '}');
 }
 
-/* ---- The command ---- */
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 /* It is compared with where the bytes came from: with the disk if most of them did, or a load that the disk has
    limited would be told it had a small share of the page cache. It comes after the load, since it changes what is

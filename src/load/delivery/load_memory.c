@@ -185,7 +185,8 @@ static void memory_leaves(const coffer_memory *memory, size_t *first, size_t *en
 
 /* An item becomes one of the users of a stretch. The caller has the stretch itself, so no count can reach 0 meanwhile,
    and adding needs no order. */
-static void stretch_use(coffer__stretch *stretch, const coffer_memory *how, coffer_memory *memory, coffer__spot *spot)
+static void stretch_use(coffer__stretch *stretch, const coffer_memory *how, coffer_memory *memory,
+                        coffer__allocation *allocation)
 {
     size_t first = 0;
     size_t end = 0;
@@ -196,7 +197,7 @@ static void stretch_use(coffer__stretch *stretch, const coffer_memory *how, coff
         atomic_fetch_add_explicit(&stretch->leaves[i], 1, memory_order_relaxed);
     }
     atomic_fetch_add_explicit(&stretch->users, 1, memory_order_relaxed);
-    *spot = (coffer__spot){ memory->address, memory };
+    *allocation = (coffer__allocation){ memory->address, memory };
 }
 
 /* Gives leaves back to the system, from `first` to before `end`. The last leaf ends where the stretch does. */
@@ -251,14 +252,14 @@ void coffer_memory_free(coffer_memory *memory)
 
 static const coffer__file_span *store_reach(const coffer_plan *plan, uint32_t item)
 {
-    return &plan->rows[plan->items[item].first_row].nest.reach;
+    return &plan->copy_ops[plan->items[item].first_op].region.reach;
 }
 
 /* Whether an item is contiguous bytes of the file, as they are. */
 static bool store_is_plain(const coffer_plan *plan, uint32_t item)
 {
     const coffer__load_item *of = &plan->items[item];
-    return of->row_count == 1 && plan->rows[of->first_row].nest.rank == 0;
+    return of->op_count == 1 && plan->copy_ops[of->first_op].region.rank == 0;
 }
 
 /* What the address of an item must be a multiple of, or where it lies as in the file, its distance from the others.
@@ -316,7 +317,7 @@ static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, 
 /* A stretch for items that lie in it as in the file. The maker's own count is given up at the end: after that the
    items alone keep the stretch. Each item is in the stretch's own block, so nothing can fail once there is one. */
 static coffer_status store_stretch_of(const coffer__store *store, const coffer_plan *plan, const uint32_t *items,
-                                      size_t count, coffer__spot *spots, coffer_error *err)
+                                      size_t count, coffer__allocation *allocations, coffer_error *err)
 {
     coffer__stretch *stretch = NULL;
     const uint64_t first = store_reach(plan, items[0])->begin;
@@ -330,16 +331,16 @@ static coffer_status store_stretch_of(const coffer__store *store, const coffer_p
     for (size_t i = 0; i < count; i++) {
         const uint64_t distance = i == 0 ? 0 : store_reach(plan, items[i])->begin - first;
         const coffer_memory how = { .address = stretch->base + lead + distance, .size = plan->items[items[i]].size };
-        stretch_use(stretch, &how, &stretch->items[i], &spots[i]);
+        stretch_use(stretch, &how, &stretch->items[i], &allocations[i]);
     }
     stretch_leave(stretch);
     return COFFER_OK;
 }
 
-/* A place for one small item beside others. The space that is left in the last stretch is given up when the item
+/* An allocation for one small item next to others. The space that is left in the last stretch is given up when the item
    does not fit. An item without bytes takes one, so that its address is its own. How many items there will be is not
    known when the stretch is made, so each has a block of its own. */
-static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spot *spot, coffer_error *err)
+static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__allocation *allocation, coffer_error *err)
 {
     const uint64_t alignment = store_limits_of(store)->alignment;
     coffer_status status = COFFER_OK;
@@ -355,7 +356,7 @@ static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spo
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
     }
     const coffer_memory how = { .address = store->open->base + store->used, .size = size, .apart = true };
-    stretch_use(store->open, &how, memory, spot);
+    stretch_use(store->open, &how, memory, allocation);
     const uint64_t end = store->used + (size == 0 ? 1 : size);
     store->used = (end + alignment - 1) / alignment * alignment;
     return COFFER_OK;
@@ -364,13 +365,13 @@ static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spo
 /* A single small item has no neighbours to lie beside as in the file, and a stretch for it alone would waste a page
    or, on a device, 2 MiB. */
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
-                                coffer__spot *spots, coffer_error *err)
+                                coffer__allocation *allocations, coffer_error *err)
 {
     const uint64_t size = plan->items[items[0]].size;
     if (count == 1 && size <= STORE_PACKED) {
-        return store_pack(store, size, spots, err);
+        return store_pack(store, size, allocations, err);
     }
-    return store_stretch_of(store, plan, items, count, spots, err);
+    return store_stretch_of(store, plan, items, count, allocations, err);
 }
 
 /* The items that were packed there keep the stretch alive. */

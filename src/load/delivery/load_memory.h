@@ -9,8 +9,8 @@
  *   - Other small ones, such as slices, are packed one after the other; large ones have a stretch of their own.
  *
  * In host memory an address and its offset in the file agree modulo 4096 where the dtype's alignment allows it: then
- * bytes can be read past the page cache right to their place. In large stretches they agree modulo a cell, so that each
- * cell is a huge page, and the thread that reads it is the one that first touches it.
+ * bytes can be read past the page cache right to their destination. In large stretches they agree modulo a cell, so
+ * that each cell is a huge page, and the thread that reads it is the one that first touches it.
  */
 #ifndef COFFER_LOAD_LOAD_MEMORY_H
 #define COFFER_LOAD_LOAD_MEMORY_H
@@ -21,10 +21,10 @@
 typedef struct coffer__stretch coffer__stretch;
 
 /* An address of an item, and the memory in which it is. */
-typedef struct coffer__spot {
+typedef struct coffer__allocation {
     uint64_t address;
     coffer_memory *memory;
-} coffer__spot;
+} coffer__allocation;
 
 /* Where the next items of one space go. Zero at first, but for the device. */
 typedef struct coffer__store {
@@ -36,7 +36,7 @@ typedef struct coffer__store {
 /* Memory for `count` items at least 1, which lie one after the other in a file, with gaps that are small; they share
    stretches as far as that suits. COFFER_ERR_MEMORY, COFFER_ERR_DEVICE_MEMORY; then none has any. */
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
-                                coffer__spot *spots, coffer_error *err);
+                                coffer__allocation *allocations, coffer_error *err);
 /* How many of `count` items, from the first on, coffer__store_row can put into one stretch of at most `most` bytes; at
    least 1. */
 size_t coffer__store_together(const coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,

@@ -23,10 +23,10 @@ typedef struct exchange_run {
     const coffer_exchange *exchange;
     const coffer_plan *plan; /* this host's */
     coffer_exchange_run_options options;
-    coffer_window *window;
-    bool own_window;
+    coffer_staging *staging;
+    bool own_staging;
     uint32_t host;
-    coffer__lane lanes[2]; /* one is sent while the other is read */
+    coffer__round_read readings[2]; /* one is sent while the other is read */
     coffer__mail mail;
     coffer_loaded *loaded;
     uint64_t done; /* bytes of the results */
@@ -59,70 +59,73 @@ static coffer_status exchange_check_run(const coffer_exchange *exchange, const c
     return COFFER_OK;
 }
 
-/* Memory for what has no place. */
-static coffer_status exchange_places(exchange_run *run, coffer_error *err)
+/* Memory for what has no destination. */
+static coffer_status exchange_destinations(exchange_run *run, coffer_error *err)
 {
     const coffer_plan *plan = run->plan;
     coffer__store store = { .device = NULL };
-    coffer_status status = coffer__places_apart(plan, &plan->allocator, err);
+    coffer_status status = coffer__destinations_apart(plan, &plan->allocator, err);
     for (uint32_t i = 0; i < plan->item_count && status == COFFER_OK; i++) {
         const coffer__load_item *item = &plan->items[i];
-        coffer__spot spot = { .address = item->address };
+        coffer__allocation allocation = { .address = item->address };
         if (item->device != NULL) {
             coffer__fail(err, COFFER_ERR_UNSUPPORTED, "an exchange brings tensors to host memory, not to a device");
             status = coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, item->tensor->name, item->tensor->name_len);
-        } else if (!item->placed) {
-            status = coffer__store_row(&store, plan, &i, 1, &spot, err);
+        } else if (!item->given) {
+            status = coffer__store_row(&store, plan, &i, 1, &allocation, err);
         }
-        run->loaded[i] = (coffer_loaded){
-            .item = i, .tensor = item->tensor, .address = spot.address, .size = item->size, .memory = spot.memory
-        };
+        run->loaded[i] = (coffer_loaded){ .item = i,
+                                          .tensor = item->tensor,
+                                          .address = allocation.address,
+                                          .size = item->size,
+                                          .memory = allocation.memory };
     }
     coffer__store_end(&store);
     return status;
 }
 
-static coffer_status exchange_window(exchange_run *run, coffer_error *err)
+static coffer_status exchange_staging(exchange_run *run, coffer_error *err)
 {
-    run->window = run->options.window;
-    if (run->window != NULL && run->window->options.ranks > 1) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "an exchange reads through a window without ranks: its hosts share what they read in "
-                            "another way");
+    run->staging = run->options.staging;
+    if (run->staging != NULL && run->staging->options.ranks > 1) {
+        return coffer__fail(
+            err, COFFER_ERR_ARGUMENT,
+            "an exchange reads through a staging buffer without ranks: its hosts share what they read in "
+            "another way");
     }
-    run->own_window = run->window == NULL;
-    return run->own_window ? coffer_window_new(&run->window, NULL, err) : COFFER_OK;
+    run->own_staging = run->staging == NULL;
+    return run->own_staging ? coffer_staging_new(&run->staging, NULL, err) : COFFER_OK;
 }
 
 static coffer_status exchange_prepare(exchange_run *run, const coffer_exchange_run_options *options, coffer_error *err)
 {
     coffer_status status = coffer__options_copy(&run->options, sizeof run->options, options, err);
     if (status == COFFER_OK) {
-        status = exchange_places(run, err);
+        status = exchange_destinations(run, err);
     }
     if (status == COFFER_OK) {
-        status = exchange_window(run, err);
+        status = exchange_staging(run, err);
     }
     for (int i = 0; i < 2 && status == COFFER_OK; i++) {
-        status = coffer__lane_begin(&run->lanes[i], run->exchange, run->host, err);
+        status = coffer__round_read_begin(&run->readings[i], run->exchange, run->host, err);
     }
     return status == COFFER_OK ? coffer__mail_reserve(&run->mail, run->exchange, err) : status;
 }
 
 /* ---- round by round ---------------------------------------------------------------------------------------------- */
 
-static void exchange_pack(exchange_run *run, const coffer__lane *lane, uint64_t round)
+static void exchange_pack(exchange_run *run, const coffer__round_read *reading, uint64_t round)
 {
     const coffer_parcels *parcels = &run->mail.parcels;
     for (uint32_t i = 0; i < run->exchange->world; i++) {
         if (i != run->host) {
-            coffer__parcel_pack(lane, round, run->host, i,
+            coffer__parcel_pack(reading, round, run->host, i,
                                 (uintptr_t)run->mail.send + parcels->send_offsets[i] + COFFER__EXCHANGE_SAID);
         }
     }
 }
 
-static void exchange_unpack(exchange_run *run, const coffer__lane *lane, uint64_t round)
+static void exchange_unpack(exchange_run *run, const coffer__round_read *reading, uint64_t round)
 {
     const coffer_parcels *parcels = &run->mail.parcels;
     for (uint32_t i = 0; i < run->exchange->world; i++) {
@@ -132,7 +135,7 @@ static void exchange_unpack(exchange_run *run, const coffer__lane *lane, uint64_
             run->done += parcels->receive_sizes[i] - COFFER__EXCHANGE_SAID;
         }
     }
-    coffer__parcel_keep(lane, round, run->host, run->loaded);
+    coffer__parcel_own(reading, round, run->host, run->loaded);
     run->done += coffer_exchange_size(run->exchange, round, run->host, run->host);
 }
 
@@ -148,20 +151,20 @@ static coffer_status exchange_tell(const exchange_run *run, coffer_error *err)
 /* What went wrong after the last call is told in this one. */
 static coffer_status exchange_round(exchange_run *run, uint64_t round, coffer_status status, coffer_error *err)
 {
-    coffer__lane *lane = &run->lanes[round % 2];
+    coffer__round_read *reading = &run->readings[round % 2];
     if (status == COFFER_OK) {
-        status = coffer__lane_wait(lane, err);
+        status = coffer__round_read_wait(reading, err);
     }
     if (status == COFFER_OK && round + 1 < run->exchange->rounds) {
-        coffer__lane_start(&run->lanes[(round + 1) % 2], round + 1, run->host, run->window);
+        coffer__round_read_start(&run->readings[(round + 1) % 2], round + 1, run->host, run->staging);
     }
     coffer__mail_address(&run->mail, run->exchange, round);
     if (status == COFFER_OK) {
-        exchange_pack(run, lane, round);
+        exchange_pack(run, reading, round);
     }
     status = coffer__mail_carry(&run->mail, status, err);
     if (status == COFFER_OK) {
-        exchange_unpack(run, lane, round);
+        exchange_unpack(run, reading, round);
     }
     return status;
 }
@@ -171,7 +174,7 @@ static coffer_status exchange_rounds_run(exchange_run *run, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     if (run->exchange->rounds > 0) {
-        coffer__lane_start(&run->lanes[0], 0, run->host, run->window);
+        coffer__round_read_start(&run->readings[0], 0, run->host, run->staging);
     }
     for (uint64_t round = 0; round < run->exchange->rounds; round++) {
         const coffer_status told = exchange_tell(run, err);
@@ -188,10 +191,10 @@ static coffer_status exchange_rounds_run(exchange_run *run, coffer_error *err)
 static void exchange_run_end(exchange_run *run, coffer_status status)
 {
     for (int i = 0; i < 2; i++) {
-        coffer__lane_end(&run->lanes[i]);
+        coffer__round_read_end(&run->readings[i]);
     }
-    if (run->own_window) {
-        coffer_window_free(run->window);
+    if (run->own_staging) {
+        coffer_staging_free(run->staging);
     }
     for (size_t i = 0; status != COFFER_OK && i < run->plan->item_count; i++) {
         coffer_memory_free(run->loaded[i].memory);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several hosts that load one model together. The plans of all hosts are joined to one, which goes through the schedule
- * of a load: so each of its chunks is a piece that some hosts want, and no byte is in two of them. One host reads a
- * piece, and sends each host the lines that its rows take of it, one after the other. Sender and receiver walk over the
- * same rows, so messages say nothing of what is in them.
+ * of a load: so each of its chunks is a chunk that some hosts want, and no byte is in two of them. One host reads a
+ * chunk, and sends each host the strided copies that its copy ops take of it, one after the other. Sender and receiver
+ * walk over the same copy ops, so messages say nothing of what is in them.
  *
- *   exchange_plan.c      the schedule: pieces, and who reads them when
- *   exchange_read.c      the pieces that a host reads in a round
- *   exchange_parcel.c    the bytes of pieces in messages, and from there to their places
+ *   exchange_plan.c      the schedule: chunks, and who reads them when
+ *   exchange_read.c      the chunks that a host reads in a round
+ *   exchange_parcel.c    the bytes of chunks in messages, and from there to their destinations
  *   exchange_peers.c     what hosts say to each other: whether they do the same, and whether they have failed
  *   exchange.c           carrying it out, round by round
  */
@@ -18,91 +18,94 @@
 
 /* ---- the schedule ------------------------------------------------------------------------------------------------ */
 
-/* What a row takes of a piece. */
+/* What a copy op takes of a chunk. */
 typedef struct coffer__exchange_part {
-    uint32_t row;  /* of the joined plan */
+    uint32_t op;   /* of the joined plan */
     uint32_t host; /* whose it is */
     coffer__file_span within;
 } coffer__exchange_part;
 
 /* What is wanted of one cell of a file. Its parts are those from first_part on, its spans likewise. */
-typedef struct coffer__exchange_chunk {
+typedef struct coffer__host_chunk {
     uint32_t shard;
     uint32_t host; /* that reads it */
     uint64_t round;
-    uint64_t at;            /* where the first byte of `hull` lies in the host's lane */
+    uint64_t at;            /* where the first byte of `hull` lies in the host's reading */
     coffer__file_span hull; /* from the first byte that is read to the last */
     size_t first_span;
     size_t span_count;
     size_t first_part;
     size_t part_count;
-} coffer__exchange_chunk;
+} coffer__host_chunk;
 
 /* Where what one host wants begins in the joined plan. */
 typedef struct coffer__exchange_host {
     const coffer_plan *plan; /* the caller's */
     uint32_t first_item;
-    uint32_t first_row;
+    uint32_t first_op;
 } coffer__exchange_host;
 
 struct coffer_exchange {
     coffer_allocator allocator;
     coffer__exchange_host *hosts; /* `world`, and the end */
     uint32_t world;
-    coffer_plan joined; /* items and rows of all plans, host after host; the nests' loops are theirs */
+    coffer_plan joined; /* items and copy ops of all plans, host after host; the regions' loops are theirs */
     coffer__exchange_part *parts;
     size_t part_count;
     size_t part_capacity;
     coffer__file_span *spans;
     size_t span_count;
     size_t span_capacity;
-    coffer__exchange_chunk *pieces; /* in the order of the files */
-    size_t piece_count;
-    size_t piece_capacity;
-    uint32_t *order; /* the pieces by round, host and file */
-    size_t *lanes;   /* where in the order the pieces of a round and host begin, rounds * world, and the end */
+    coffer__host_chunk *chunks; /* in the order of the files */
+    size_t chunk_count;
+    size_t chunk_capacity;
+    uint32_t *order;  /* the chunks by round, host and file */
+    size_t *readings; /* where in the order the chunks of a round and host begin, rounds * world, and the end */
     uint64_t rounds;
-    uint64_t lane_size; /* bytes of the largest lane */
-    uint64_t number;    /* of all that hosts have to agree on */
+    uint64_t reading_size; /* bytes of the largest reading */
+    uint64_t number;       /* of all that hosts have to agree on */
 };
 
-/* The pieces that a host reads in a round: `count` of them, as numbers in exchange->pieces. */
-const uint32_t *coffer__exchange_lane(const coffer_exchange *exchange, uint64_t round, uint32_t host, size_t *count);
+/* The chunks that a host reads in a round: `count` of them, as numbers in exchange->chunks. */
+const uint32_t *coffer__exchange_reads(const coffer_exchange *exchange, uint64_t round, uint32_t host, size_t *count);
 
 /* How many bytes a part is. */
 uint64_t coffer__exchange_part_size(const coffer_exchange *exchange, const coffer__exchange_part *part);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Memory for the pieces that a host reads in one round, and a load that brings them there. */
-typedef struct coffer__lane {
+/* Memory for the chunks that a host reads in one round, and a load that brings them there. */
+typedef struct coffer__round_read {
     const coffer_exchange *exchange;
-    coffer_plan plan; /* each span is an item with a place */
+    coffer_plan plan; /* each span is an item with a destination */
     coffer_load *load;
-    uint8_t *bytes;       /* lane_size of them; pages */
+    uint8_t *bytes;       /* reading_size of them; pages */
     coffer_status status; /* of starting it */
     coffer_error err;
-} coffer__lane;
+} coffer__round_read;
 
-/* Ends with coffer__lane_end, in any case. */
-coffer_status coffer__lane_begin(coffer__lane *lane, const coffer_exchange *exchange, uint32_t host, coffer_error *err);
-void coffer__lane_end(coffer__lane *lane);
-/* Begins to read what `host` reads in a round. What goes wrong is told by coffer__lane_wait. */
-void coffer__lane_start(coffer__lane *lane, uint64_t round, uint32_t host, coffer_window *window);
+/* Ends with coffer__round_read_end, in any case. */
+coffer_status coffer__round_read_begin(coffer__round_read *reading, const coffer_exchange *exchange, uint32_t host,
+                                       coffer_error *err);
+void coffer__round_read_end(coffer__round_read *reading);
+/* Begins to read what `host` reads in a round. What goes wrong is told by coffer__round_read_wait. */
+void coffer__round_read_start(coffer__round_read *reading, uint64_t round, uint32_t host, coffer_staging *staging);
 /* Waits for it. */
-coffer_status coffer__lane_wait(coffer__lane *lane, coffer_error *err);
+coffer_status coffer__round_read_wait(coffer__round_read *reading, coffer_error *err);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 #define COFFER__EXCHANGE_SAID 448 /* bytes at the beginning of each message, in which its sender says how it is */
 
-/* Packs what `host` has in its lane for `to`, to an address in host memory. */
-void coffer__parcel_pack(const coffer__lane *lane, uint64_t round, uint32_t host, uint32_t to, uint64_t address);
-/* Brings what `from` has sent to `host` to its places: items of the host's plan are at the addresses of `loaded`. */
+/* Packs what `host` has in its reading for `to`, to an address in host memory. */
+void coffer__parcel_pack(const coffer__round_read *reading, uint64_t round, uint32_t host, uint32_t to,
+                         uint64_t address);
+/* Brings what `from` has sent to `host` to its destinations: items of the host's plan are at the addresses of `loaded`.
+   */
 void coffer__parcel_unpack(const coffer_exchange *exchange, uint64_t round, uint32_t from, uint32_t host,
                            const uint8_t *message, const coffer_loaded *loaded);
 /* The same for what the host has read itself. */
-void coffer__parcel_keep(const coffer__lane *lane, uint64_t round, uint32_t host, const coffer_loaded *loaded);
+void coffer__parcel_own(const coffer__round_read *reading, uint64_t round, uint32_t host, const coffer_loaded *loaded);
 
 /* Messages to and from all hosts. */
 typedef struct coffer__mail {

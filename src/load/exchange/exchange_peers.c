@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hosts say to each other. Each message begins with COFFER__EXCHANGE_SAID bytes about its sender; integers are of 64
- * bits and little-endian:
+ * What hosts say to each other. Each message begins with COFFER__EXCHANGE_SAID bytes about its sender; integers are of
+ * 64 bits and little-endian:
  *
  *     0   8  "CofferEx"
  *     8   8  the number of the exchange: hosts that differ in it do not do the same
@@ -37,11 +37,11 @@ static void peers_add_sizes(const coffer__mail *mail, const coffer_exchange *exc
     const uint32_t host = mail->transport->host;
     for (uint32_t i = 0; i < exchange->world; i++) {
         size_t count = 0;
-        const uint32_t *lane = coffer__exchange_lane(exchange, round, i, &count);
+        const uint32_t *reading = coffer__exchange_reads(exchange, round, i, &count);
         for (size_t k = 0; k < count; k++) {
-            const coffer__exchange_chunk *piece = &exchange->pieces[lane[k]];
-            for (size_t p = 0; p < piece->part_count; p++) {
-                const coffer__exchange_part *part = &exchange->parts[piece->first_part + p];
+            const coffer__host_chunk *chunk = &exchange->chunks[reading[k]];
+            for (size_t p = 0; p < chunk->part_count; p++) {
+                const coffer__exchange_part *part = &exchange->parts[chunk->first_part + p];
                 if (i == host && part->host != host) {
                     send[part->host] += coffer__exchange_part_size(exchange, part);
                 } else if (i != host && part->host == host) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule of an exchange: the plans of all hosts as one, cut into pieces, and who reads which of them when. */
+/* The schedule of an exchange: the plans of all hosts as one, cut into chunks, and who reads which of them when. */
 #include "exchange.h"
 
 #include "alloc.h"
@@ -13,7 +13,7 @@
 #include "sort.h"
 
 #define EXCHANGE_MEMORY ((uint64_t)256 << 20)
-/* Modulo which addresses agree with offsets, so that a lane can be read past the page cache. */
+/* Modulo which addresses agree with offsets, so that a reading can be read past the page cache. */
 #define EXCHANGE_PAGE 4096u
 
 /* ---- the plans as one -------------------------------------------------------------------------------------------- */
@@ -24,27 +24,27 @@ static void exchange_join_one(coffer_exchange *exchange, const coffer_plan *plan
     for (size_t i = 0; i < plan->item_count; i++) {
         coffer__load_item *item = &joined->items[joined->item_count + i];
         *item = plan->items[i];
-        item->first_row += (uint32_t)joined->row_count;
+        item->first_op += (uint32_t)joined->op_count;
     }
-    for (size_t i = 0; i < plan->row_count; i++) {
-        coffer__load_row *row = &joined->rows[joined->row_count + i];
-        *row = plan->rows[i];
-        row->item += (uint32_t)joined->item_count;
+    for (size_t i = 0; i < plan->op_count; i++) {
+        coffer__copy_op *op = &joined->copy_ops[joined->op_count + i];
+        *op = plan->copy_ops[i];
+        op->item += (uint32_t)joined->item_count;
     }
     joined->item_count += plan->item_count;
-    joined->row_count += plan->row_count;
+    joined->op_count += plan->op_count;
 }
 
-/* Items and rows have numbers of 32 bits, in a plan and here. */
+/* Items and copy ops have numbers of 32 bits, in a plan and here. */
 static coffer_status exchange_join(coffer_exchange *exchange, coffer_error *err)
 {
     size_t items = 0;
-    size_t rows = 0;
+    size_t copy_ops = 0;
     coffer_plan *joined = &exchange->joined;
     for (uint32_t i = 0; i < exchange->world; i++) {
         items += exchange->hosts[i].plan->item_count;
-        rows += exchange->hosts[i].plan->row_count;
-        if (items > INT32_MAX || rows > INT32_MAX) {
+        copy_ops += exchange->hosts[i].plan->op_count;
+        if (items > INT32_MAX || copy_ops > INT32_MAX) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "the plans of %u hosts have too many items for one exchange",
                                 (uint64_t)exchange->world);
         }
@@ -53,28 +53,29 @@ static coffer_status exchange_join(coffer_exchange *exchange, coffer_error *err)
     joined->model = exchange->hosts[0].plan->model;
     joined->items = coffer__alloc_array(&exchange->allocator, items, sizeof *joined->items, err);
     joined->item_capacity = items;
-    joined->rows =
-        joined->items == NULL ? NULL : coffer__alloc_array(&exchange->allocator, rows, sizeof *joined->rows, err);
-    joined->row_capacity = rows;
-    if (joined->rows == NULL) {
+    joined->copy_ops = joined->items == NULL
+                           ? NULL
+                           : coffer__alloc_array(&exchange->allocator, copy_ops, sizeof *joined->copy_ops, err);
+    joined->op_capacity = copy_ops;
+    if (joined->copy_ops == NULL) {
         return COFFER_ERR_MEMORY;
     }
     for (uint32_t i = 0; i < exchange->world; i++) {
         exchange_join_one(exchange, exchange->hosts[i].plan);
         exchange->hosts[i + 1].first_item = (uint32_t)joined->item_count;
-        exchange->hosts[i + 1].first_row = (uint32_t)joined->row_count;
+        exchange->hosts[i + 1].first_op = (uint32_t)joined->op_count;
     }
     return COFFER_OK;
 }
 
-/* Hosts without rows have the same beginning as the next one: the last of these has the row. */
-static uint32_t exchange_host_of(const coffer_exchange *exchange, uint32_t row)
+/* Hosts without copy ops have the same beginning as the next one: the last of these has the copy op. */
+static uint32_t exchange_host_of(const coffer_exchange *exchange, uint32_t op)
 {
     uint32_t low = 0;
     uint32_t high = exchange->world;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        if (exchange->hosts[middle].first_row <= row) {
+        if (exchange->hosts[middle].first_op <= op) {
             low = middle;
         } else {
             high = middle;
@@ -83,7 +84,7 @@ static uint32_t exchange_host_of(const coffer_exchange *exchange, uint32_t row)
     return low;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
 static coffer_status exchange_add_spans(coffer_exchange *exchange, const coffer__chunk *chunk, coffer_error *err)
 {
@@ -108,35 +109,34 @@ static coffer_status exchange_add_parts(coffer_exchange *exchange, const coffer_
             return COFFER_ERR_MEMORY;
         }
         exchange->parts = parts;
-        parts[exchange->part_count++] =
-            (coffer__exchange_part){ .row = chunk->parts[i].row,
-                                     .host = exchange_host_of(exchange, chunk->parts[i].row),
-                                     .within = chunk->parts[i].within };
+        parts[exchange->part_count++] = (coffer__exchange_part){ .op = chunk->parts[i].op,
+                                                                 .host = exchange_host_of(exchange, chunk->parts[i].op),
+                                                                 .within = chunk->parts[i].within };
     }
     return COFFER_OK;
 }
 
-static coffer_status exchange_add_piece(coffer_exchange *exchange, const coffer__chunk *chunk, coffer_error *err)
+static coffer_status exchange_add_chunk(coffer_exchange *exchange, const coffer__chunk *chunk, coffer_error *err)
 {
-    coffer__exchange_chunk *pieces = coffer__grow_array(&exchange->allocator, exchange->pieces, exchange->piece_count,
-                                                        &exchange->piece_capacity, sizeof *pieces, err);
-    if (pieces == NULL) {
+    coffer__host_chunk *chunks = coffer__grow_array(&exchange->allocator, exchange->chunks, exchange->chunk_count,
+                                                    &exchange->chunk_capacity, sizeof *chunks, err);
+    if (chunks == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    exchange->pieces = pieces;
-    pieces[exchange->piece_count++] =
-        (coffer__exchange_chunk){ .shard = (uint32_t)chunk->shard,
-                                  .hull = { chunk->spans[0].begin, chunk->spans[chunk->span_count - 1].end },
-                                  .first_span = exchange->span_count,
-                                  .span_count = chunk->span_count,
-                                  .first_part = exchange->part_count,
-                                  .part_count = chunk->part_count };
+    exchange->chunks = chunks;
+    chunks[exchange->chunk_count++] =
+        (coffer__host_chunk){ .shard = (uint32_t)chunk->shard,
+                              .hull = { chunk->spans[0].begin, chunk->spans[chunk->span_count - 1].end },
+                              .first_span = exchange->span_count,
+                              .span_count = chunk->span_count,
+                              .first_part = exchange->part_count,
+                              .part_count = chunk->part_count };
     const coffer_status status = exchange_add_spans(exchange, chunk, err);
     return status == COFFER_OK ? exchange_add_parts(exchange, chunk, err) : status;
 }
 
 /* Which gaps are read with what lies around them depends on the source, which may be another one on each host: a URL
-   here, a file there. The pieces have to be the same, so here all sources are near. */
+   here, a file there. The chunks have to be the same, so here all sources are near. */
 static coffer_status exchange_cut(coffer_exchange *exchange, coffer_error *err)
 {
     coffer__schedule schedule;
@@ -148,7 +148,7 @@ static coffer_status exchange_cut(coffer_exchange *exchange, coffer_error *err)
     while (status == COFFER_OK && !over) {
         status = coffer__schedule_next(&schedule, &chunk, &over, err);
         if (status == COFFER_OK && !over) {
-            status = exchange_add_piece(exchange, &chunk, err);
+            status = exchange_add_chunk(exchange, &chunk, err);
         }
     }
     coffer__chunk_end(&chunk, &exchange->allocator);
@@ -158,11 +158,11 @@ static coffer_status exchange_cut(coffer_exchange *exchange, coffer_error *err)
 
 /* ---- who reads what ---------------------------------------------------------------------------------------------- */
 
-/* The host that alone wants a piece; the number of hosts when several do. */
-static uint32_t exchange_only_host(const coffer_exchange *exchange, const coffer__exchange_chunk *piece)
+/* The host that alone wants a chunk; the number of hosts when several do. */
+static uint32_t exchange_only_host(const coffer_exchange *exchange, const coffer__host_chunk *chunk)
 {
-    const coffer__exchange_part *parts = &exchange->parts[piece->first_part];
-    for (size_t i = 1; i < piece->part_count; i++) {
+    const coffer__exchange_part *parts = &exchange->parts[chunk->first_part];
+    for (size_t i = 1; i < chunk->part_count; i++) {
         if (parts[i].host != parts[0].host) {
             return exchange->world;
         }
@@ -179,69 +179,70 @@ static uint32_t exchange_least(const uint64_t *loads, uint32_t world)
     return least;
 }
 
-/* A piece that one host alone wants, it reads: that saves the way. Then the others go to whoever has the least, so that
+/* A chunk that one host alone wants, it reads: that saves the way. Then the others go to whoever has the least, so that
    all read for about as long. */
 static void exchange_assign(coffer_exchange *exchange, uint64_t *loads)
 {
     for (int shared = 0; shared < 2; shared++) {
-        for (size_t i = 0; i < exchange->piece_count; i++) {
-            coffer__exchange_chunk *piece = &exchange->pieces[i];
-            const uint32_t only = exchange_only_host(exchange, piece);
+        for (size_t i = 0; i < exchange->chunk_count; i++) {
+            coffer__host_chunk *chunk = &exchange->chunks[i];
+            const uint32_t only = exchange_only_host(exchange, chunk);
             if ((only == exchange->world) == (shared == 1)) {
-                piece->host = only < exchange->world ? only : exchange_least(loads, exchange->world);
-                loads[piece->host] += piece->hull.end - piece->hull.begin;
+                chunk->host = only < exchange->world ? only : exchange_least(loads, exchange->world);
+                loads[chunk->host] += chunk->hull.end - chunk->hull.begin;
             }
         }
     }
 }
 
-/* Each host takes its pieces in the order of the files, in each round as many as its lane holds, and at least one. */
+/* Each host takes its chunks in the order of the files, in each round as many as its reading holds, and at least one.
+   */
 static void exchange_rounds(coffer_exchange *exchange, uint64_t limit, uint64_t *used, uint64_t *rounds)
 {
-    for (size_t i = 0; i < exchange->piece_count; i++) {
-        coffer__exchange_chunk *piece = &exchange->pieces[i];
-        const uint64_t lead = piece->hull.begin % EXCHANGE_PAGE;
-        uint64_t *used_here = &used[piece->host];
+    for (size_t i = 0; i < exchange->chunk_count; i++) {
+        coffer__host_chunk *chunk = &exchange->chunks[i];
+        const uint64_t lead = chunk->hull.begin % EXCHANGE_PAGE;
+        uint64_t *used_here = &used[chunk->host];
         uint64_t at = (*used_here + EXCHANGE_PAGE - 1) / EXCHANGE_PAGE * EXCHANGE_PAGE + lead;
-        uint64_t end = at + piece->hull.end - piece->hull.begin;
+        uint64_t end = at + chunk->hull.end - chunk->hull.begin;
         if (*used_here > 0 && end > limit) {
-            rounds[piece->host]++;
+            rounds[chunk->host]++;
             at = lead;
-            end = at + piece->hull.end - piece->hull.begin;
+            end = at + chunk->hull.end - chunk->hull.begin;
         }
         *used_here = end;
-        piece->at = at;
-        piece->round = rounds[piece->host];
-        exchange->rounds = piece->round >= exchange->rounds ? piece->round + 1 : exchange->rounds;
-        exchange->lane_size = end > exchange->lane_size ? end : exchange->lane_size;
+        chunk->at = at;
+        chunk->round = rounds[chunk->host];
+        exchange->rounds = chunk->round >= exchange->rounds ? chunk->round + 1 : exchange->rounds;
+        exchange->reading_size = end > exchange->reading_size ? end : exchange->reading_size;
     }
 }
 
 static bool exchange_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__exchange_chunk *pieces = ctx;
-    return pieces[a].round != pieces[b].round ? pieces[a].round < pieces[b].round : pieces[a].host < pieces[b].host;
+    const coffer__host_chunk *chunks = ctx;
+    return chunks[a].round != chunks[b].round ? chunks[a].round < chunks[b].round : chunks[a].host < chunks[b].host;
 }
 
 static coffer_status exchange_sort(coffer_exchange *exchange, coffer_error *err)
 {
     const coffer_allocator *allocator = &exchange->allocator;
-    exchange->order = coffer__alloc_array(allocator, exchange->piece_count, sizeof *exchange->order, err);
-    exchange->lanes = exchange->order == NULL
-                          ? NULL
-                          : coffer__alloc_array(allocator, (size_t)exchange->rounds * exchange->world + 1,
-                                                sizeof *exchange->lanes, err);
-    if (exchange->lanes == NULL) {
+    exchange->order = coffer__alloc_array(allocator, exchange->chunk_count, sizeof *exchange->order, err);
+    exchange->readings = exchange->order == NULL
+                             ? NULL
+                             : coffer__alloc_array(allocator, (size_t)exchange->rounds * exchange->world + 1,
+                                                   sizeof *exchange->readings, err);
+    if (exchange->readings == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    for (size_t i = 0; i < exchange->piece_count; i++) {
-        const coffer__exchange_chunk *piece = &exchange->pieces[i];
+    for (size_t i = 0; i < exchange->chunk_count; i++) {
+        const coffer__host_chunk *chunk = &exchange->chunks[i];
         exchange->order[i] = (uint32_t)i;
-        exchange->lanes[piece->round * exchange->world + piece->host + 1]++;
+        exchange->readings[chunk->round * exchange->world + chunk->host + 1]++;
     }
-    coffer__sort(exchange->order, exchange->piece_count, exchange_before, exchange->pieces);
+    coffer__sort(exchange->order, exchange->chunk_count, exchange_before, exchange->chunks);
     for (size_t i = 1; i <= exchange->rounds * exchange->world; i++) {
-        exchange->lanes[i] += exchange->lanes[i - 1];
+        exchange->readings[i] += exchange->readings[i - 1];
     }
     return COFFER_OK;
 }
@@ -268,18 +269,18 @@ static uint64_t exchange_fold(uint64_t number, uint64_t value)
     return coffer__fnv(number, bytes, sizeof bytes);
 }
 
-/* Only the host itself knows where its row goes, and that decides which loops are one. Here those are that are one in the
-   file. */
-static uint64_t exchange_fold_row(uint64_t number, const coffer__nest *nest)
+/* Only the host itself knows where its copy op goes, and that decides which loops are one. Here those are that are one
+   in the file. */
+static uint64_t exchange_fold_op(uint64_t number, const coffer__region *region)
 {
-    coffer__nest plain;
-    coffer__nest_dim dims[COFFER__BOX_MAX_RANK];
-    coffer__nest_begin(&plain, dims, nest->reach.begin, nest->width, 0);
-    for (uint32_t i = nest->rank; i > 0; i--) {
-        const coffer__nest_dim *dim = &nest->dims[i - 1];
-        coffer__nest_push(&plain, dim->count, (int64_t)dim->from, (int64_t)dim->from);
+    coffer__region plain;
+    coffer__region_dim dims[COFFER__BOX_MAX_RANK];
+    coffer__region_begin(&plain, dims, region->reach.begin, region->width, 0);
+    for (uint32_t i = region->rank; i > 0; i--) {
+        const coffer__region_dim *dim = &region->dims[i - 1];
+        coffer__region_push(&plain, dim->count, (int64_t)dim->from, (int64_t)dim->from);
     }
-    coffer__nest_end(&plain);
+    coffer__region_end(&plain);
     number = exchange_fold(exchange_fold(number, plain.reach.begin), plain.width);
     for (uint32_t i = 0; i < plain.rank; i++) {
         number = exchange_fold(exchange_fold(number, dims[i].count), dims[i].from);
@@ -291,7 +292,7 @@ static uint64_t exchange_fold_item(uint64_t number, const coffer__load_item *ite
 {
     const coffer_tensor *tensor = item->tensor;
     number = exchange_fold(coffer__fnv(number, tensor->name, tensor->name_len), (uint64_t)tensor->dtype);
-    number = exchange_fold(exchange_fold(number, item->shard), item->row_count);
+    number = exchange_fold(exchange_fold(number, item->shard), item->op_count);
     for (size_t i = 0; i < tensor->rank; i++) {
         number = exchange_fold(number, tensor->shape[i]);
     }
@@ -311,8 +312,8 @@ static void exchange_number(coffer_exchange *exchange, uint64_t memory)
     for (size_t i = 0; i < joined->item_count; i++) {
         number = exchange_fold_item(number, &joined->items[i]);
     }
-    for (size_t i = 0; i < joined->row_count; i++) {
-        number = exchange_fold_row(number, &joined->rows[i].nest);
+    for (size_t i = 0; i < joined->op_count; i++) {
+        number = exchange_fold_op(number, &joined->copy_ops[i].region);
     }
     exchange->number = number;
 }
@@ -395,23 +396,23 @@ void coffer_exchange_free(coffer_exchange *exchange)
     coffer_plan *joined = &exchange->joined;
     coffer__free_array(&allocator, exchange->hosts, (size_t)exchange->world + 1, sizeof *exchange->hosts);
     coffer__free_array(&allocator, joined->items, joined->item_capacity, sizeof *joined->items);
-    coffer__free_array(&allocator, joined->rows, joined->row_capacity, sizeof *joined->rows);
+    coffer__free_array(&allocator, joined->copy_ops, joined->op_capacity, sizeof *joined->copy_ops);
     coffer__free(&allocator, exchange->parts, exchange->part_capacity * sizeof *exchange->parts);
     coffer__free(&allocator, exchange->spans, exchange->span_capacity * sizeof *exchange->spans);
-    coffer__free_array(&allocator, exchange->order, exchange->piece_count, sizeof *exchange->order);
-    coffer__free_array(&allocator, exchange->lanes, (size_t)exchange->rounds * exchange->world + 1,
-                       sizeof *exchange->lanes);
-    coffer__free(&allocator, exchange->pieces, exchange->piece_capacity * sizeof *exchange->pieces);
+    coffer__free_array(&allocator, exchange->order, exchange->chunk_count, sizeof *exchange->order);
+    coffer__free_array(&allocator, exchange->readings, (size_t)exchange->rounds * exchange->world + 1,
+                       sizeof *exchange->readings);
+    coffer__free(&allocator, exchange->chunks, exchange->chunk_capacity * sizeof *exchange->chunks);
     coffer__free(&allocator, exchange, sizeof *exchange);
 }
 
 /* ---- looking at one ---------------------------------------------------------------------------------------------- */
 
-const uint32_t *coffer__exchange_lane(const coffer_exchange *exchange, uint64_t round, uint32_t host, size_t *count)
+const uint32_t *coffer__exchange_reads(const coffer_exchange *exchange, uint64_t round, uint32_t host, size_t *count)
 {
-    const size_t *lane = &exchange->lanes[round * exchange->world + host];
-    *count = lane[1] - lane[0];
-    return &exchange->order[lane[0]];
+    const size_t *reading = &exchange->readings[round * exchange->world + host];
+    *count = reading[1] - reading[0];
+    return &exchange->order[reading[0]];
 }
 
 uint64_t coffer_exchange_rounds(const coffer_exchange *exchange)
@@ -421,16 +422,16 @@ uint64_t coffer_exchange_rounds(const coffer_exchange *exchange)
 
 size_t coffer_exchange_count(const coffer_exchange *exchange)
 {
-    return exchange == NULL ? 0 : exchange->piece_count;
+    return exchange == NULL ? 0 : exchange->chunk_count;
 }
 
-bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_exchange_piece *out)
+bool coffer_exchange_at(const coffer_exchange *exchange, size_t chunk, coffer_exchange_chunk *out)
 {
-    if (exchange == NULL || out == NULL || piece >= exchange->piece_count) {
+    if (exchange == NULL || out == NULL || chunk >= exchange->chunk_count) {
         return false;
     }
-    const coffer__exchange_chunk *found = &exchange->pieces[exchange->order[piece]];
-    *out = (coffer_exchange_piece){ .host = found->host,
+    const coffer__host_chunk *found = &exchange->chunks[exchange->order[chunk]];
+    *out = (coffer_exchange_chunk){ .host = found->host,
                                     .round = found->round,
                                     .shard = found->shard,
                                     .begin = found->hull.begin,
@@ -442,15 +443,15 @@ bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_ex
     return true;
 }
 
-/* Bytes of a row within a span: the lines know. */
+/* Bytes of a copy op within a span: the strided copies know. */
 uint64_t coffer__exchange_part_size(const coffer_exchange *exchange, const coffer__exchange_part *part)
 {
-    coffer__lines lines;
-    coffer__strided_copy line;
+    coffer__region_walk copies;
+    coffer__strided_copy copy;
     uint64_t size = 0;
-    coffer__lines_begin(&lines, &exchange->joined.rows[part->row].nest, 0, part->within);
-    while (coffer__lines_next(&lines, &line)) {
-        size += line.width * line.runs;
+    coffer__region_walk_begin(&copies, &exchange->joined.copy_ops[part->op].region, 0, part->within);
+    while (coffer__region_walk_next(&copies, &copy)) {
+        size += copy.width * copy.runs;
     }
     return size;
 }
@@ -462,11 +463,11 @@ uint64_t coffer_exchange_size(const coffer_exchange *exchange, uint64_t round, u
     if (exchange == NULL || round >= exchange->rounds || from >= exchange->world || to >= exchange->world) {
         return 0;
     }
-    const uint32_t *lane = coffer__exchange_lane(exchange, round, from, &count);
+    const uint32_t *reading = coffer__exchange_reads(exchange, round, from, &count);
     for (size_t i = 0; i < count; i++) {
-        const coffer__exchange_chunk *piece = &exchange->pieces[lane[i]];
-        for (size_t k = 0; k < piece->part_count; k++) {
-            const coffer__exchange_part *part = &exchange->parts[piece->first_part + k];
+        const coffer__host_chunk *chunk = &exchange->chunks[reading[i]];
+        for (size_t k = 0; k < chunk->part_count; k++) {
+            const coffer__exchange_part *part = &exchange->parts[chunk->first_part + k];
             size += part->host == to ? coffer__exchange_part_size(exchange, part) : 0;
         }
     }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chunk source of a process that loads together with others: a cell that several of them want is read by one, into memory
- * that all of them have, and taken from there by each.
+ * The chunk source of a process that loads together with others: a cell that several of them want is read by one, into
+ * memory that all of them have, and taken from there by each.
  *
- * Below it is a private chunk source, `alone`, which does all reading: of what this process reads for all, right into the shared
- * buffers, and of what it reads for itself. The first are claims, made as chunks of this file's own.
+ * Below it is a private chunk source, `alone`, which does all reading: of what this process reads for all, right into
+ * the shared buffers, and of what it reads for itself. The first are claims, made as chunks of this file's own.
  *
  *   submit ──► shared ──────────── the cell is there ──► next
  *     │           └── it will not be ──►┐
  *     └──► alone ──────────────────► read alone ───────► next
  *
- * While chunks of its worker are in progress, and none is there yet, the chunk source claims whatever cell is next for anybody. So
- * reading goes on as long as any process waits, and the fastest reads most.
+ * While chunks of its worker are in progress, and none is there yet, the chunk source claims whatever cell is next for
+ * anybody. So reading goes on as long as any process waits, and the fastest reads most.
  */
 #include "chunk_source_shared.h"
 
@@ -25,13 +25,13 @@
 /* Runs of blocks in a cell, at most. */
 #define SHARED_RUNS 16
 
-/* It has space for its spans and parts in itself, as it stays where it is while the private chunk source has it, and is used
-   again for the next cell. */
+/* It has space for its spans and parts in itself, as it stays where it is while the private chunk source has it, and is
+   used again for the next cell. */
 typedef struct shared_claim {
     coffer__chunk chunk; /* as the private chunk source sees it */
     coffer__file_span spans[SHARED_RUNS];
     coffer__chunk_part parts[SHARED_RUNS];
-    coffer__share_claim is;
+    coffer__group_claim is;
     bool busy; /* it is claimed, … */
     bool sent; /* … and the private chunk source has it */
 } shared_claim;
@@ -41,7 +41,7 @@ typedef struct shared_claim {
 typedef struct shared_chunk_source {
     coffer__chunk_source chunk_source;
     const coffer__chunk_sources *chunk_sources;
-    coffer__share *share;
+    coffer__group *group;
     coffer__chunk_source *alone;
     const coffer__watch *watch;
     uint32_t *first;        /* of each shard, the number of its first cell; one more at the end */
@@ -54,7 +54,7 @@ typedef struct shared_chunk_source {
     size_t claims_sent;
     size_t claim_count;
     shared_claim *claims;
-    coffer__chunk carried; /* what was read for claims, to be told with the next chunk */
+    coffer__chunk_counts carried; /* what was read for claims, to be told with the next chunk */
 } shared_chunk_source;
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ size_t coffer__shared_cells(const coffer *model, uint32_t *first)
     if (first != NULL) {
         first[model->shard_count] = (uint32_t)count;
     }
-    return count < COFFER__SHARE_MAX_CELLS ? (size_t)count : 0;
+    return count < COFFER__GROUP_MAX_CELLS ? (size_t)count : 0;
 }
 
 uint32_t coffer__shared_cell(const coffer__chunk *chunk, const uint32_t *first)
@@ -89,8 +89,8 @@ uint32_t coffer__shared_blocks(const coffer__chunk *chunk)
 {
     uint32_t blocks = 0;
     for (size_t i = 0; i < chunk->span_count; i++) {
-        const uint64_t from = (chunk->spans[i].begin - chunk->cell.begin) / COFFER__SHARE_BLOCK;
-        const uint64_t to = (chunk->spans[i].end - chunk->cell.begin + COFFER__SHARE_BLOCK - 1) / COFFER__SHARE_BLOCK;
+        const uint64_t from = (chunk->spans[i].begin - chunk->cell.begin) / COFFER__GROUP_BLOCK;
+        const uint64_t to = (chunk->spans[i].end - chunk->cell.begin + COFFER__GROUP_BLOCK - 1) / COFFER__GROUP_BLOCK;
         for (uint64_t block = from; block < to; block++) {
             blocks |= UINT32_C(1) << block;
         }
@@ -113,11 +113,11 @@ static size_t shared_shard_of(const shared_chunk_source *chunk_source, uint32_t 
     return low;
 }
 
-/* Makes a chunk of a claim: each run of blocks is a span, and a part that goes to the shared buffer as it is. A
-   claim's blocks come from memory that any rank may write, so nothing is taken for granted of them: blocks beyond
-   the file's end are left out, and there are at most 16 runs in 32 bits, which is the space of the lists. The
-   private chunk source then reads the parts right to the shared buffer, and by way of its own slot only what is too small
-   or not whole blocks. */
+/* Makes a chunk of a claim: each run of blocks is a span, and a part that goes to the shared buffer as it is. A claim's
+   blocks come from memory that any rank may write, so nothing is taken for granted of them: blocks beyond the file's
+   end are left out, and there are at most 16 runs in 32 bits, which is the space of the lists. The private chunk source
+   then reads the parts right to the shared buffer, and by way of its own slot only what is too small or not whole
+   blocks. */
 static void shared_describe(shared_chunk_source *chunk_source, shared_claim *claim)
 {
     coffer__chunk *chunk = &claim->chunk;
@@ -125,15 +125,15 @@ static void shared_describe(shared_chunk_source *chunk_source, shared_claim *cla
     const uint64_t begin = (uint64_t)(claim->is.cell - chunk_source->first[shard]) * COFFER__CELL;
     const uint64_t size = chunk_source->chunk_sources->model->shards[shard].source.size;
     const uint64_t end = size - begin < COFFER__CELL ? size : begin + COFFER__CELL;
-    uint8_t *buffer = coffer__share_buffer(&chunk_source->share->table, claim->is.buffer);
+    uint8_t *buffer = coffer__group_buffer(&chunk_source->group->table, claim->is.buffer);
     *chunk = (coffer__chunk){ .shard = shard, .cell = { begin, end }, .spans = claim->spans, .parts = claim->parts };
     uint32_t left = claim->is.blocks;
     for (uint32_t block = 0; block < 32; block++) {
-        const uint64_t from = begin + block * COFFER__SHARE_BLOCK;
+        const uint64_t from = begin + block * COFFER__GROUP_BLOCK;
         if ((left >> block & 1) == 0 || from >= end) {
             continue;
         }
-        const uint64_t to = end - from < COFFER__SHARE_BLOCK ? end : from + COFFER__SHARE_BLOCK;
+        const uint64_t to = end - from < COFFER__GROUP_BLOCK ? end : from + COFFER__GROUP_BLOCK;
         if (chunk->span_count > 0 && claim->spans[chunk->span_count - 1].end == from) {
             claim->spans[chunk->span_count - 1].end = to;
             continue;
@@ -159,7 +159,7 @@ static coffer_status shared_claim_more(shared_chunk_source *chunk_source, coffer
             continue;
         }
         if (!alone->ops->has_capacity(alone) ||
-            (!claim->busy && !coffer__share_claim_next(chunk_source->share, &claim->is))) {
+            (!claim->busy && !coffer__group_claim_next(chunk_source->group, &claim->is))) {
             return COFFER_OK;
         }
         if (!claim->busy) {
@@ -176,8 +176,8 @@ static coffer_status shared_claim_more(shared_chunk_source *chunk_source, coffer
     return COFFER_OK;
 }
 
-/* Copies what was read to the private chunk source's slot, not right to the shared buffer: the ends of files. `there` is
-   what was read to the buffer directly, one stretch of the part at most, so what is left lies before it, after it,
+/* Copies what was read to the private chunk source's slot, not right to the shared buffer: the ends of files. `there`
+   is what was read to the buffer directly, one stretch of the part at most, so what is left lies before it, after it,
    or is all of the part. */
 static void shared_complete(const coffer__chunk *chunk)
 {
@@ -197,7 +197,7 @@ static void shared_complete(const coffer__chunk *chunk)
 }
 
 /* Reading for all costs the process that does it, so it is this process's statistics that have it. */
-static void shared_carry(coffer__chunk *to, const coffer__chunk *from)
+static void shared_carry(coffer__chunk_counts *to, const coffer__chunk_counts *from)
 {
     to->requests += from->requests;
     to->read += from->read;
@@ -206,17 +206,17 @@ static void shared_carry(coffer__chunk *to, const coffer__chunk *from)
     to->engines |= from->engines;
 }
 
-/* Whether a chunk is a claim's. Then its bytes are there for all now. The private chunk source's slot is released before or
-   after without harm: what it had was copied to the shared buffer here. */
+/* Whether a chunk is a claim's. Then its bytes are there for all now. The private chunk source's slot is released
+   before or after without harm: what it had was copied to the shared buffer here. */
 static bool shared_bring(shared_chunk_source *chunk_source, coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk_source->claim_count; i++) {
         shared_claim *claim = &chunk_source->claims[i];
         if (chunk == &claim->chunk) {
             shared_complete(chunk);
-            shared_carry(&chunk_source->carried, chunk);
+            shared_carry(&chunk_source->carried, &chunk->counts);
             chunk_source->alone->ops->release(chunk_source->alone, chunk);
-            coffer__share_bring(chunk_source->share, &claim->is);
+            coffer__group_bring(chunk_source->group, &claim->is);
             claim->busy = false;
             claim->sent = false;
             chunk_source->claims_sent--;
@@ -228,13 +228,13 @@ static bool shared_bring(shared_chunk_source *chunk_source, coffer__chunk *chunk
 
 /* ---- the worker's chunks ----------------------------------------------------------------------------------------- */
 
-/* Whether a chunk's bytes are in the shared memory. The private chunk source's slots lie in the window, which is other
-   memory. So where the bytes are tells who has to be told when they are released, and the chunk needs no mark of
-   its own. */
+/* Whether a chunk's bytes are in the shared memory. The private chunk source's slots lie in the staging buffer, which
+   is other memory. So where the bytes are tells who has to be told when they are released, and the chunk needs no mark
+   of its own. */
 static bool shared_is_ours(const shared_chunk_source *chunk_source, const coffer__chunk *chunk)
 {
-    return chunk->bytes >= chunk_source->share->table.bytes && chunk_source->share->map.base != NULL &&
-           chunk->bytes < (const uint8_t *)chunk_source->share->map.base + chunk_source->share->map.size;
+    return chunk->bytes >= chunk_source->group->table.bytes && chunk_source->group->map.base != NULL &&
+           chunk->bytes < (const uint8_t *)chunk_source->group->map.base + chunk_source->group->map.size;
 }
 
 static uint32_t shared_number(const shared_chunk_source *chunk_source, const coffer__chunk *chunk)
@@ -273,7 +273,7 @@ static coffer_status shared_reap(shared_chunk_source *chunk_source, bool wait, c
         return COFFER_OK;
     }
     chunk_source->alone_count--;
-    coffer__share_beat(chunk_source->share);
+    coffer__group_beat(chunk_source->group);
     return COFFER_OK;
 }
 
@@ -301,12 +301,12 @@ static coffer_status shared_reserve(shared_chunk_source *chunk_source, coffer__c
 static coffer_status shared_submit(coffer__chunk_source *base, coffer__chunk *chunk, coffer_error *err)
 {
     shared_chunk_source *chunk_source = (shared_chunk_source *)base;
-    coffer__share_tend(chunk_source->share);
+    coffer__group_tend(chunk_source->group);
     const uint32_t cell = shared_number(chunk_source, chunk);
     if (chunk->alone) {
-        coffer__share_pass(chunk_source->share, cell, COFFER__SHARE_NOBODY);
+        coffer__group_pass(chunk_source->group, cell, COFFER__GROUP_NOBODY);
     }
-    if (chunk->alone || !coffer__share_ask(chunk_source->share, cell)) {
+    if (chunk->alone || !coffer__group_ask(chunk_source->group, cell)) {
         return shared_reserve(chunk_source, chunk, err);
     }
     coffer__chunk **end = &chunk_source->waiting;
@@ -316,11 +316,7 @@ static coffer_status shared_submit(coffer__chunk_source *base, coffer__chunk *ch
     *end = chunk;
     chunk->link = NULL;
     chunk->bytes = NULL;
-    chunk->requests = 0;
-    chunk->read = 0;
-    chunk->cached = 0;
-    chunk->direct = 0;
-    chunk->engines = 0;
+    chunk->counts = (coffer__chunk_counts){ .requests = 0 };
     chunk_source->waiting_count++;
     return COFFER_OK;
 }
@@ -332,26 +328,26 @@ static coffer_status shared_submit(coffer__chunk_source *base, coffer__chunk *ch
 static coffer__chunk *shared_find(shared_chunk_source *chunk_source, uint32_t *blamed)
 {
     coffer__chunk **at = &chunk_source->waiting;
-    *blamed = COFFER__SHARE_NOBODY;
+    *blamed = COFFER__GROUP_NOBODY;
     while (*at != NULL) {
         coffer__chunk *chunk = *at;
         uint32_t buffer = 0;
-        uint32_t whose = COFFER__SHARE_NOBODY;
+        uint32_t whose = COFFER__GROUP_NOBODY;
         const uint32_t cell = shared_number(chunk_source, chunk);
-        const coffer__share_view_of view =
-            coffer__share_find(chunk_source->share, cell, coffer__shared_blocks(chunk), &buffer, &whose);
+        const coffer__group_view_of view =
+            coffer__group_find(chunk_source->group, cell, coffer__shared_blocks(chunk), &buffer, &whose);
         *blamed = chunk == chunk_source->waiting ? whose : *blamed;
-        if (view == COFFER__SHARE_COMING) {
+        if (view == COFFER__GROUP_COMING) {
             at = &chunk->link;
             continue;
         }
         *at = chunk->link;
         chunk_source->waiting_count--;
-        if (view == COFFER__SHARE_HERE) {
-            chunk->bytes = coffer__share_buffer(&chunk_source->share->table, buffer);
+        if (view == COFFER__GROUP_HERE) {
+            chunk->bytes = coffer__group_buffer(&chunk_source->group->table, buffer);
             return chunk;
         }
-        coffer__share_pass(chunk_source->share, cell, COFFER__SHARE_NOBODY);
+        coffer__group_pass(chunk_source->group, cell, COFFER__GROUP_NOBODY);
         chunk->link = chunk_source->parting;
         chunk_source->parting = chunk;
     }
@@ -387,10 +383,10 @@ static coffer_status shared_part(shared_chunk_source *chunk_source, coffer_error
 static coffer_status shared_round(shared_chunk_source *chunk_source, bool wait, coffer__chunk **chunk, bool *again,
                                   coffer_error *err)
 {
-    const uint32_t seen = coffer__share_seen(chunk_source->share);
-    uint32_t blamed = COFFER__SHARE_NOBODY;
+    const uint32_t seen = coffer__group_seen(chunk_source->group);
+    uint32_t blamed = COFFER__GROUP_NOBODY;
     bool any = false;
-    coffer_status status = coffer__share_check(chunk_source->share, err);
+    coffer_status status = coffer__group_check(chunk_source->group, err);
     status = status == COFFER_OK ? shared_part(chunk_source, err) : status;
     if (status == COFFER_OK && chunk_source->waiting_count > 0) {
         status = shared_claim_more(chunk_source, err);
@@ -408,7 +404,7 @@ static coffer_status shared_round(shared_chunk_source *chunk_source, bool wait, 
     }
     *again = any || (wait && (busy || chunk_source->parting != NULL || chunk_source->waiting_count > 0));
     if (status == COFFER_OK && wait && !busy && chunk_source->parting == NULL && chunk_source->waiting_count > 0) {
-        coffer__share_wait(chunk_source->share, seen, blamed);
+        coffer__group_wait(chunk_source->group, seen, blamed);
     }
     return status;
 }
@@ -430,8 +426,8 @@ static coffer_status shared_next(coffer__chunk_source *base, bool wait, coffer__
     }
     if (*chunk != NULL) {
         chunk_source->held++;
-        shared_carry(*chunk, &chunk_source->carried);
-        chunk_source->carried = (coffer__chunk){ .shard = 0 };
+        shared_carry(&(*chunk)->counts, &chunk_source->carried);
+        chunk_source->carried = (coffer__chunk_counts){ .requests = 0 };
     }
     return status;
 }
@@ -446,8 +442,8 @@ static void shared_release(coffer__chunk_source *base, coffer__chunk *chunk)
         chunk_source->alone->ops->release(chunk_source->alone, chunk);
         return;
     }
-    const uint64_t place = (uint64_t)(chunk->bytes - chunk_source->share->table.bytes);
-    coffer__share_pass(chunk_source->share, shared_number(chunk_source, chunk), (uint32_t)(place / COFFER__CELL));
+    const uint64_t offset = (uint64_t)(chunk->bytes - chunk_source->group->table.bytes);
+    coffer__group_pass(chunk_source->group, shared_number(chunk_source, chunk), (uint32_t)(offset / COFFER__CELL));
 }
 
 /* When `alone` is closed nobody writes to a claim's buffer any more. So the claims are given up after that and not
@@ -459,7 +455,7 @@ static void shared_close(coffer__chunk_source *base)
     chunk_source->alone->ops->close(chunk_source->alone);
     for (size_t i = 0; i < chunk_source->claim_count; i++) {
         if (chunk_source->claims[i].busy) {
-            coffer__share_drop(chunk_source->share, &chunk_source->claims[i].is);
+            coffer__group_drop(chunk_source->group, &chunk_source->claims[i].is);
         }
     }
     coffer__free_array(allocator, chunk_source->claims, chunk_source->claim_count, sizeof *chunk_source->claims);
@@ -475,21 +471,21 @@ static const coffer__chunk_source_ops SHARED_OPS = { .name = "shared",
                                                      .release = shared_release,
                                                      .close = shared_close };
 
-/* Half of the slots are for reading ahead, the others for cells that ranks take: each chunk source claims its part of that
-   half. At least one of each is allowed even where there are fewer slots than that: claims are a matter of the
-   table, which simply has none to give then. Waiting chunks are bounded so that the workers of one rank do not ask
-   for cells that are further ahead than there are slots. */
+/* Half of the slots are for reading ahead, the others for cells that ranks take: each chunk source claims its part of
+   that half. At least one of each is allowed even where there are fewer slots than that: claims are a matter of the
+   table, which simply has none to give then. Waiting chunks are bounded so that the workers of one rank do not ask for
+   cells that are further ahead than there are slots. */
 coffer_status coffer__chunk_source_shared(coffer__chunk_source **chunk_source,
                                           const coffer__chunk_sources *chunk_sources, coffer__chunk_source *alone,
                                           const coffer__watch *watch, coffer_error *err)
 {
-    const coffer__share_shape *is = &chunk_sources->share->table.is;
+    const coffer__group_shape *is = &chunk_sources->group->table.is;
     const size_t readers = (size_t)2 * is->ranks * chunk_sources->workers;
     shared_chunk_source *made = coffer__alloc_zeroed(chunk_sources->allocator, sizeof *made);
     if (made != NULL) {
         *made = (shared_chunk_source){ .chunk_source = { &SHARED_OPS },
                                        .chunk_sources = chunk_sources,
-                                       .share = chunk_sources->share,
+                                       .group = chunk_sources->group,
                                        .alone = alone,
                                        .watch = watch };
         const size_t claims = is->slots / readers > 0 ? is->slots / readers : 1;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan: items, each a tensor or a part of one, and rows, each of which says which bytes go where (nest.h). An item
- * has one row; more where it is put together of several parts, and none where it is empty. Rows of an item follow each
- * other. Everything is checked when it is added, so a load that begins has only places to compare.
+ * A plan: items, each a tensor or a part of one, and copy ops, each of which says which bytes go where (region.h). An
+ * item has one copy op; more where it is put together of several parts, and none where it is empty. Copy ops of an item
+ * follow each other. Everything is checked when it is added, so a load that begins has only destinations to compare.
  *
  *   load_plan_add.c   adding tensors, slices, and a rank's shares
  *   split.c           adding all tensors of a model, as a rank takes them; split_packed.c: layers of AWQ and GPTQ
- *   destinations.c   places that the caller gives
+ *   destinations.c   destinations that the caller gives
  *   plan_cost.c       what a plan costs
  */
 #ifndef COFFER_LOAD_LOAD_PLAN_H
 #define COFFER_LOAD_LOAD_PLAN_H
 
 #include "coffer.h"
-#include "nest.h"
+#include "region.h"
 
 typedef struct coffer__load_item {
     const coffer_tensor *tensor;
@@ -21,19 +21,19 @@ typedef struct coffer__load_item {
     size_t rank;
     uint64_t size; /* of the result, in bytes */
     uint32_t shard;
-    uint32_t first_row;
-    uint32_t row_count;
+    uint32_t first_op;
+    uint32_t op_count;
     bool whole;            /* the tensor's bytes as they are */
-    bool placed;           /* the caller gave the place */
+    bool given;            /* the caller gave the destination */
     coffer_device *device; /* NULL: host memory */
     uint64_t address;      /* of its place, if it was given */
     uint64_t stream;
 } coffer__load_item;
 
-typedef struct coffer__load_row {
-    coffer__nest nest;
+typedef struct coffer__copy_op {
+    coffer__region region;
     uint32_t item;
-} coffer__load_row;
+} coffer__copy_op;
 
 typedef struct coffer__import_plan_block coffer__import_plan_block;
 
@@ -43,9 +43,9 @@ struct coffer_plan {
     coffer__load_item *items;
     size_t item_count;
     size_t item_capacity;
-    coffer__load_row *rows;
-    size_t row_count;
-    size_t row_capacity;
+    coffer__copy_op *copy_ops;
+    size_t op_count;
+    size_t op_capacity;
     coffer__import_plan_block *blocks; /* shapes and loops, which never move */
     uint64_t size;                     /* of all results, in bytes */
 };

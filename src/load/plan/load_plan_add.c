@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans: adding tensors, slices of them, and a rank's shares, to given places or to memory of the load. */
+/* Plans: adding tensors, slices of them, and a rank's shares, to given destinations or to memory of the load. */
 #include "load_plan.h"
 
 #include "alloc.h"
@@ -17,7 +17,7 @@
 
 /* ---- memory that stays where it is ------------------------------------------------------------------------------- */
 
-/* Blocks of words; the newest is the only one with space. Shapes and loops are pointed at by items and rows, and
+/* Blocks of words; the newest is the only one with space. Shapes and loops are pointed at by items and copy ops, and
    items are shown to the caller, so these words must stay where they are while more is added; a growing array could
    not do that. */
 struct coffer__import_plan_block {
@@ -67,7 +67,7 @@ coffer_status coffer_plan_new(coffer_plan **plan, const coffer *model, const cof
     return COFFER_OK;
 }
 
-/* Loads of the plan have ended before this, as they look at its items and rows all the time. */
+/* Loads of the plan have ended before this, as they look at its items and copy ops all the time. */
 void coffer_plan_free(coffer_plan *plan)
 {
     if (plan == NULL) {
@@ -80,7 +80,7 @@ void coffer_plan_free(coffer_plan *plan)
         coffer__free(&allocator, block, sizeof *block + block->words * sizeof(uint64_t));
     }
     coffer__free(&allocator, plan->items, plan->item_capacity * sizeof *plan->items);
-    coffer__free(&allocator, plan->rows, plan->row_capacity * sizeof *plan->rows);
+    coffer__free(&allocator, plan->copy_ops, plan->op_capacity * sizeof *plan->copy_ops);
     coffer__free(&allocator, plan, sizeof *plan);
 }
 
@@ -90,38 +90,38 @@ static bool load_plan_is_host(const coffer_device *device)
     return device == NULL || device->kind == COFFER_DEVICE_HOST;
 }
 
-/* ---- items and rows ---------------------------------------------------------------------------------------------- */
+/* ---- items and copy ops ------------------------------------------------------------------------------------------ */
 
-/* The next row of the item that is being added. The loops are copied from the caller's stack. An empty nest is no
-   row. The row counts only when it is whole, so a failure in the middle leaves nothing half made: the space that was
-   found is used by the next one. */
-static coffer_status load_plan_row(coffer_plan *plan, const coffer__nest *nest, coffer_error *err)
+/* The next copy op of the item that is being added. The loops are copied from the caller's stack. An empty region is no
+   copy op. The copy op counts only when it is whole, so a failure in the middle leaves nothing half made: the space
+   that was found is used by the next one. */
+static coffer_status load_plan_op(coffer_plan *plan, const coffer__region *region, coffer_error *err)
 {
-    const size_t words = nest->rank * sizeof *nest->dims / sizeof(uint64_t);
-    coffer__load_row *rows =
-        coffer__grow_array(&plan->allocator, plan->rows, plan->row_count, &plan->row_capacity, sizeof *rows, err);
-    if (rows == NULL) {
+    const size_t words = region->rank * sizeof *region->dims / sizeof(uint64_t);
+    coffer__copy_op *copy_ops =
+        coffer__grow_array(&plan->allocator, plan->copy_ops, plan->op_count, &plan->op_capacity, sizeof *copy_ops, err);
+    if (copy_ops == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    plan->rows = rows;
-    coffer__load_row *row = &rows[plan->row_count];
-    row->nest = *nest;
-    row->nest.dims = NULL;
-    row->item = (uint32_t)plan->item_count;
+    plan->copy_ops = copy_ops;
+    coffer__copy_op *op = &copy_ops[plan->op_count];
+    op->region = *region;
+    op->region.dims = NULL;
+    op->item = (uint32_t)plan->item_count;
     if (words > 0) {
         void *dims = load_plan_words(plan, words, err);
         if (dims == NULL) {
             return COFFER_ERR_MEMORY;
         }
-        memcpy(dims, nest->dims, nest->rank * sizeof *nest->dims);
-        row->nest.dims = dims;
+        memcpy(dims, region->dims, region->rank * sizeof *region->dims);
+        op->region.dims = dims;
     }
-    plan->row_count++;
+    plan->op_count++;
     return COFFER_OK;
 }
 
-/* The item that is being added. It gets its rows afterwards, and counts once they are there. Space is made before
-   the rows, so that nothing can fail any more once they are there. */
+/* The item that is being added. It gets its copy ops afterwards, and counts once they are there. Space is made before
+   the copy ops, so that nothing can fail any more once they are there. */
 static coffer_status load_plan_capacity(coffer_plan *plan, coffer_error *err)
 {
     coffer__load_item *items =
@@ -137,18 +137,18 @@ static coffer_status load_plan_capacity(coffer_plan *plan, coffer_error *err)
 
 /* A result without gaps: run after run, as the box has them. The innermost loop of the box is pushed first, and
    each step in the place is what the loops inside of it fill. */
-static void load_plan_dense(coffer__nest *nest, const coffer__box *box)
+static void load_plan_dense(coffer__region *region, const coffer__box *box)
 {
     uint64_t step = box->run_size;
     for (size_t i = box->rank; i > 0; i--) {
-        coffer__nest_push(nest, box->counts[i - 1], box->strides[i - 1], (int64_t)step);
+        coffer__region_push(region, box->counts[i - 1], box->strides[i - 1], (int64_t)step);
         step *= box->counts[i - 1];
     }
 }
 
 /*
- * A result with strides. The box has merged the tensor's dimensions as far as the file allows; the place may need them
- * apart. Dimensions of the result are walked from the innermost one, with `inside` bytes of a dense result in each
+ * A result with strides. The box has merged the tensor's dimensions as far as the file allows; the destination may need
+ * them apart. Dimensions of the result are walked from the innermost one, with `inside` bytes of a dense result in each
  * step. As long as that is within a run, a step in the file is as long. Beyond it, it is a step of the loop of the box
  * in which this dimension lies, as often as there are runs in it.
  *
@@ -156,7 +156,7 @@ static void load_plan_dense(coffer__nest *nest, const coffer__box *box)
  * result's bytes as long as a dimension with two entries or more is left. Dimensions of one entry have no step, and
  * are left out.
  */
-static void load_plan_strided(coffer__nest *nest, const coffer__box *box, const coffer__load_item *item,
+static void load_plan_strided(coffer__region *region, const coffer__box *box, const coffer__load_item *item,
                               uint64_t item_size, const int64_t *strides)
 {
     uint64_t inside = item_size;
@@ -175,30 +175,31 @@ static void load_plan_strided(coffer__nest *nest, const coffer__box *box, const 
             }
             from = box->strides[loop - 1] * (int64_t)(runs / loops);
         }
-        coffer__nest_push(nest, count, from, strides[i - 1]);
+        coffer__region_push(region, count, from, strides[i - 1]);
         inside *= count;
     }
 }
 
-/* The one row of a slice; none when it is empty. With strides a run is a single element, since nothing is known of
-   which dimensions lie together in the place; coffer__nest_push joins those that do. */
+/* The one copy op of a slice; none when it is empty. With strides a run is a single element, since nothing is known of
+   which dimensions lie together in the place; coffer__region_push joins those that do. */
 static coffer_status load_plan_slice(coffer_plan *plan, const coffer__load_item *item, const coffer__box *box,
                                      const int64_t *strides, coffer_error *err)
 {
-    coffer__nest nest;
-    coffer__nest_dim dims[COFFER__BOX_MAX_RANK];
+    coffer__region region;
+    coffer__region_dim dims[COFFER__BOX_MAX_RANK];
     const uint64_t item_size = coffer__dtype_info_of(item->tensor->dtype)->bits / 8;
     if (item->size == 0) {
         return COFFER_OK;
     }
-    coffer__nest_begin(&nest, dims, item->tensor->offset + box->start, strides == NULL ? box->run_size : item_size, 0);
+    coffer__region_begin(&region, dims, item->tensor->offset + box->start, strides == NULL ? box->run_size : item_size,
+                         0);
     if (strides == NULL) {
-        load_plan_dense(&nest, box);
+        load_plan_dense(&region, box);
     } else {
-        load_plan_strided(&nest, box, item, item_size, strides);
+        load_plan_strided(&region, box, item, item_size, strides);
     }
-    coffer__nest_end(&nest);
-    return load_plan_row(plan, &nest, err);
+    coffer__region_end(&region);
+    return load_plan_op(plan, &region, err);
 }
 
 /* The result's shape: the tensor's own where it is whole, so that most items take no memory for it. An index may
@@ -233,7 +234,7 @@ static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor
     }
     *item = (coffer__load_item){ .tensor = tensor,
                                  .shard = (uint32_t)(shard - plan->model->shards),
-                                 .first_row = (uint32_t)plan->row_count,
+                                 .first_op = (uint32_t)plan->op_count,
                                  .device = load_plan_is_host(device) ? NULL : device };
     return coffer__shard_check_whole(shard, tensor, err);
 }
@@ -241,23 +242,24 @@ static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor
 /* The number by which CUDA and HIP mean the default stream of whichever thread calls. */
 #define LOAD_PLAN_STREAM_OF_THREAD 2u
 
-/* Takes the place over into the item, once its shape is known. A stride fits or does not fit the dimensions of the
-   result, not those of the tensor. The host's streams mean nothing, so only those of devices are checked. */
-static coffer_status load_plan_place(coffer__load_item *item, const coffer_place *place, coffer_error *err)
+/* Takes the destination over into the item, once its shape is known. A stride fits or does not fit the dimensions of
+   the result, not those of the tensor. The host's streams mean nothing, so only those of devices are checked. */
+static coffer_status load_plan_destination(coffer__load_item *item, const coffer_destination *destination,
+                                           coffer_error *err)
 {
-    if (place == NULL) {
+    if (destination == NULL) {
         return COFFER_OK;
     }
-    item->placed = true;
-    item->device = load_plan_is_host(place->device) ? NULL : place->device;
-    item->address = place->address;
-    item->stream = place->stream;
-    if (item->device != NULL && place->stream == LOAD_PLAN_STREAM_OF_THREAD) {
+    item->given = true;
+    item->device = load_plan_is_host(destination->device) ? NULL : destination->device;
+    item->address = destination->address;
+    item->stream = destination->stream;
+    if (item->device != NULL && destination->stream == LOAD_PLAN_STREAM_OF_THREAD) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
                             "stream 2 is the default stream of whichever thread calls, which the threads of a load "
                             "cannot wait for: give the handle of a stream");
     }
-    return coffer__model_dir_fits(item, place, err);
+    return coffer__destination_fits(item, destination, err);
 }
 
 /* Ends an addition: the item counts, or what it has added is forgotten, and the failure names the tensor. All
@@ -271,10 +273,10 @@ static coffer_status load_plan_end(coffer_plan *plan, coffer__load_item *item, c
         status = coffer__fail(err, COFFER_ERR_OVERFLOW, "the results of a plan have more than 2^64-1 bytes together");
     }
     if (status != COFFER_OK) {
-        plan->row_count = item->first_row;
+        plan->op_count = item->first_op;
         return coffer__fail_tensor(err, status, item->tensor->name, item->tensor->name_len);
     }
-    item->row_count = (uint32_t)(plan->row_count - item->first_row);
+    item->op_count = (uint32_t)(plan->op_count - item->first_op);
     plan->size = sum;
     plan->items[plan->item_count] = *item;
     if (number != NULL) {
@@ -287,7 +289,7 @@ static coffer_status load_plan_end(coffer_plan *plan, coffer__load_item *item, c
 /* An item is whole if it has all of the tensor's bytes in their order; only such a one can be compared with a
    digest. */
 static coffer_status load_plan_fill(coffer_plan *plan, coffer__load_item *item, const coffer_index *indices,
-                                    size_t count, const coffer_place *place, coffer_error *err)
+                                    size_t count, const coffer_destination *destination, coffer_error *err)
 {
     coffer__box box;
     coffer_status status = coffer__slice_plan(item->tensor, indices, count, &box, err);
@@ -300,18 +302,18 @@ static coffer_status load_plan_fill(coffer_plan *plan, coffer__load_item *item, 
     if (status != COFFER_OK) {
         return status;
     }
-    status = load_plan_place(item, place, err);
+    status = load_plan_destination(item, destination, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return load_plan_slice(plan, item, &box, place == NULL ? NULL : place->strides, err);
+    return load_plan_slice(plan, item, &box, destination == NULL ? NULL : destination->strides, err);
 }
 
 /* The item is made on the stack and copied into the plan by load_plan_end, so the plan never has one that is half
    made. */
 static coffer_status load_plan_add(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
-                                   size_t count, const coffer_place *place, coffer_device *device, size_t *number,
-                                   coffer_error *err)
+                                   size_t count, const coffer_destination *destination, coffer_device *device,
+                                   size_t *number, coffer_error *err)
 {
     coffer__load_item item = { .tensor = tensor };
     if (indices == NULL && count > 0) {
@@ -323,15 +325,15 @@ static coffer_status load_plan_add(coffer_plan *plan, const coffer_tensor *tenso
     }
     status = load_plan_capacity(plan, err);
     if (status == COFFER_OK) {
-        status = load_plan_fill(plan, &item, indices, count, place, err);
+        status = load_plan_fill(plan, &item, indices, count, destination, err);
     }
     return load_plan_end(plan, &item, status, number, err);
 }
 
 coffer_status coffer_plan_add(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices, size_t count,
-                              const coffer_place *place, size_t *item, coffer_error *err)
+                              const coffer_destination *destination, size_t *item, coffer_error *err)
 {
-    return load_plan_add(plan, tensor, indices, count, place, NULL, item, err);
+    return load_plan_add(plan, tensor, indices, count, destination, NULL, item, err);
 }
 
 coffer_status coffer_plan_add_on(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
@@ -419,25 +421,25 @@ static coffer_status load_plan_split_shape(coffer_plan *plan, coffer__load_item 
     return COFFER_OK;
 }
 
-/* The row of one part, which begins at entry `from` of the dimension, into a place with strides. `from` is the
-   distance of two entries in the tensor, which has all entries of the dimension; how many of them are taken is the
+/* The copy op of one part, which begins at entry `from` of the dimension, into a destination with strides. `from` is
+   the distance of two entries in the tensor, which has all entries of the dimension; how many of them are taken is the
    part's. */
-static void load_plan_split_strided(coffer__nest *nest, const coffer__load_item *item, const load_plan_split *split,
+static void load_plan_split_strided(coffer__region *region, const coffer__load_item *item, const load_plan_split *split,
                                     uint64_t count, const int64_t *strides)
 {
-    uint64_t from = nest->width;
+    uint64_t from = region->width;
     for (size_t i = item->rank; i > 0; i--) {
-        coffer__nest_push(nest, i - 1 == split->dim ? count : item->shape[i - 1], (int64_t)from, strides[i - 1]);
+        coffer__region_push(region, i - 1 == split->dim ? count : item->shape[i - 1], (int64_t)from, strides[i - 1]);
         from *= item->tensor->shape[i - 1];
     }
 }
 
-/* A row for each part. `entry` is where the part begins in the tensor, `share` where the rank's share of it begins
+/* A copy op for each part. `entry` is where the part begins in the tensor, `share` where the rank's share of it begins
    in the result. A rank's share of a part is the entries from rank * count on, and the shares of all parts follow
-   each other in the result, as if the parts had been split and joined again. Parts without entries make no row: a
-   nest has at least one byte. */
-static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_item *item,
-                                          const load_plan_split *split, const int64_t *strides, coffer_error *err)
+   each other in the result, as if the parts had been split and joined again. Parts without entries make no copy op: a
+   region has at least one byte. */
+static coffer_status load_plan_split_ops(coffer_plan *plan, const coffer__load_item *item, const load_plan_split *split,
+                                         const int64_t *strides, coffer_error *err)
 {
     uint64_t entry = 0;
     uint64_t share = 0;
@@ -446,19 +448,19 @@ static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_
         const uint64_t count = split->parts[i] / split->world;
         const uint64_t begin = item->tensor->offset + (entry + split->rank * count) * split->inside / 8;
         const uint64_t item_size = coffer__dtype_info_of(item->tensor->dtype)->bits / 8;
-        coffer__nest nest;
-        coffer__nest_dim dims[COFFER__BOX_MAX_RANK];
+        coffer__region region;
+        coffer__region_dim dims[COFFER__BOX_MAX_RANK];
         if (count > 0 && strides == NULL) {
-            coffer__nest_begin(&nest, dims, begin, count * split->inside / 8, share * split->inside / 8);
-            coffer__nest_push(&nest, split->outside, (int64_t)(split->whole * split->inside / 8),
-                              (int64_t)(split->share * split->inside / 8));
+            coffer__region_begin(&region, dims, begin, count * split->inside / 8, share * split->inside / 8);
+            coffer__region_push(&region, split->outside, (int64_t)(split->whole * split->inside / 8),
+                                (int64_t)(split->share * split->inside / 8));
         } else if (count > 0) {
-            coffer__nest_begin(&nest, dims, begin, item_size, share * (uint64_t)strides[split->dim]);
-            load_plan_split_strided(&nest, item, split, count, strides);
+            coffer__region_begin(&region, dims, begin, item_size, share * (uint64_t)strides[split->dim]);
+            load_plan_split_strided(&region, item, split, count, strides);
         }
         if (count > 0) {
-            coffer__nest_end(&nest);
-            status = load_plan_row(plan, &nest, err);
+            coffer__region_end(&region);
+            status = load_plan_op(plan, &region, err);
         }
         entry += split->parts[i];
         share += count;
@@ -467,9 +469,9 @@ static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_
 }
 
 /* A dtype that is not known has no size of an entry, so where a share begins cannot be computed. A share without
-   bytes is an item without rows. */
+   bytes is an item without copy ops. */
 static coffer_status load_plan_fill_split(coffer_plan *plan, coffer__load_item *item, load_plan_split *split,
-                                          const coffer_place *place, coffer_error *err)
+                                          const coffer_destination *destination, coffer_error *err)
 {
     if (coffer__dtype_info_of(item->tensor->dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE,
@@ -483,17 +485,18 @@ static coffer_status load_plan_fill_split(coffer_plan *plan, coffer__load_item *
     if (status != COFFER_OK) {
         return status;
     }
-    status = load_plan_place(item, place, err);
+    status = load_plan_destination(item, destination, err);
     if (status != COFFER_OK || item->size == 0) {
         return status;
     }
-    return load_plan_split_rows(plan, item, split, place == NULL ? NULL : place->strides, err);
+    return load_plan_split_ops(plan, item, split, destination == NULL ? NULL : destination->strides, err);
 }
 
 /* A world of one takes the whole tensor, as it is: that is the plain item, whose digest can be checked. */
 coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tensor, size_t dim, const uint64_t *parts,
-                                   size_t part_count, uint32_t rank, uint32_t world, const coffer_place *place,
-                                   coffer_device *device, size_t *item, coffer_error *err)
+                                   size_t part_count, uint32_t rank, uint32_t world,
+                                   const coffer_destination *destination, coffer_device *device, size_t *item,
+                                   coffer_error *err)
 {
     coffer__load_item added = { .tensor = tensor };
     load_plan_split split = { .dim = dim, .rank = rank, .world = world, .parts = parts, .part_count = part_count };
@@ -511,11 +514,11 @@ coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tenso
         return coffer__fail_tensor(err, COFFER_ERR_INDEX, tensor->name, tensor->name_len);
     }
     if (world == 1 && part_count == 0) {
-        return load_plan_add(plan, tensor, NULL, 0, place, device, item, err);
+        return load_plan_add(plan, tensor, NULL, 0, destination, device, item, err);
     }
     status = load_plan_capacity(plan, err);
     if (status == COFFER_OK) {
-        status = load_plan_fill_split(plan, &added, &split, place, err);
+        status = load_plan_fill_split(plan, &added, &split, destination, err);
     }
     return load_plan_end(plan, &added, status, item, err);
 }

@@ -144,7 +144,8 @@ typedef struct split_rules {
     size_t count;
 } split_rules;
 
-/* Ends with freeing the patterns. They are prepared once, as every tensor is compared with all of them until one fits. */
+/* Ends with freeing the patterns. They are prepared once, as every tensor is compared with all of them until one fits.
+   */
 static coffer_status split_prepare(const coffer_plan *plan, const coffer_split_rule *given, size_t count,
                                    split_rules *rules, coffer_error *err)
 {
@@ -213,16 +214,16 @@ static split_way split_packed(const split_rules *rules, const coffer__packed *pa
     const split_way none = { .dim = -1 };
     split_way of_weight = { .dim = -1 };
     split_way found = none;
-    const split_row *row = split_find_weight(rules, packed->tensors[COFFER__PACKED_WEIGHT]);
-    if (!packed->known || row == NULL || row->dim < 0) {
+    const split_row *op = split_find_weight(rules, packed->tensors[COFFER__PACKED_WEIGHT]);
+    if (!packed->known || op == NULL || op->dim < 0) {
         return none;
     }
-    const bool outputs = (row->dim == 0) != (row < split_usual + SPLIT_TRANSPOSED);
+    const bool outputs = (op->dim == 0) != (op < split_usual + SPLIT_TRANSPOSED);
     const uint64_t whole = outputs ? packed->outputs : packed->inputs;
     if (!outputs && !packed->even) {
         return none;
     }
-    split_measure(whole, packed->inputs, row->parts, &of_weight);
+    split_measure(whole, packed->inputs, op->parts, &of_weight);
     for (size_t i = 0; i < COFFER__PACKED_ROLES; i++) {
         const coffer_tensor *tensor = packed->tensors[i];
         split_way way = { .dim = coffer__packed_dim(packed, (coffer__packed_role)i, outputs) };

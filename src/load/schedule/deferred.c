@@ -2,32 +2,32 @@
 #include "deferred.h"
 
 /* 8 GiB, if the chunks are whole cells: enough to find the end of a long stretch, and little to remember. */
-#define AHEAD_MAX 4096u
+#define DEFERRED_MAX 4096u
 
-bool coffer__ahead_is_full(const coffer__ahead *ahead)
+bool coffer__deferred_is_full(const coffer__deferred *deferred)
 {
-    return ahead->count == AHEAD_MAX;
+    return deferred->count == DEFERRED_MAX;
 }
 
-bool coffer__ahead_put(coffer__ahead *ahead, coffer__residency kind, coffer__chunk *chunk)
+bool coffer__deferred_put(coffer__deferred *deferred, coffer__residency kind, coffer__chunk *chunk)
 {
-    if (coffer__ahead_is_full(ahead)) {
+    if (coffer__deferred_is_full(deferred)) {
         return false;
     }
     chunk->link = NULL;
-    *(ahead->first[kind] == NULL ? &ahead->first[kind] : &ahead->last[kind]->link) = chunk;
-    ahead->last[kind] = chunk;
-    ahead->count++;
+    *(deferred->first[kind] == NULL ? &deferred->first[kind] : &deferred->last[kind]->link) = chunk;
+    deferred->last[kind] = chunk;
+    deferred->count++;
     return true;
 }
 
 /* `last` is left as it is when the list becomes empty: put looks at `first` before. */
-coffer__chunk *coffer__ahead_take(coffer__ahead *ahead, coffer__residency kind)
+coffer__chunk *coffer__deferred_take(coffer__deferred *deferred, coffer__residency kind)
 {
-    coffer__chunk *chunk = ahead->first[kind];
+    coffer__chunk *chunk = deferred->first[kind];
     if (chunk != NULL) {
-        ahead->first[kind] = chunk->link;
-        ahead->count--;
+        deferred->first[kind] = chunk->link;
+        deferred->count--;
     }
     return chunk;
 }

@@ -10,11 +10,11 @@
 
 /* ---- the order --------------------------------------------------------------------------------------------------- */
 
-/* Where an item begins in its file. Rows of one item are of one tensor, and are added in the order of the file. So
-   the first row begins before all others of the item. */
+/* Where an item begins in its file. Copy ops of one item are of one tensor, and are added in the order of the file. So
+   the first copy op begins before all others of the item. */
 static uint64_t schedule_begin_of(const coffer_plan *plan, uint32_t item)
 {
-    return plan->rows[plan->items[item].first_row].nest.reach.begin;
+    return plan->copy_ops[plan->items[item].first_op].region.reach.begin;
 }
 
 static bool schedule_before(const void *ctx, uint32_t a, uint32_t b)
@@ -37,7 +37,7 @@ static void schedule_sort(coffer__schedule *schedule)
     }
 }
 
-/* Items without rows have nothing to read, and are ready before the load begins. `wanted` has space for all items,
+/* Items without copy ops have nothing to read, and are ready before the load begins. `wanted` has space for all items,
    as each gets there once at most; so a caller that wants one cannot fail. */
 coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_plan *plan, coffer_load_order order,
                                      const coffer_allocator *allocator, coffer_error *err)
@@ -54,7 +54,7 @@ coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_pl
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < plan->item_count; i++) {
-        if (plan->items[i].row_count > 0) {
+        if (plan->items[i].op_count > 0) {
             schedule->order[schedule->count++] = (uint32_t)i;
         }
     }
@@ -74,8 +74,8 @@ void coffer__schedule_end(coffer__schedule *schedule)
     coffer__free_array(allocator, schedule->order, count, sizeof *schedule->order);
     coffer__free_array(allocator, schedule->started, count, 1);
     coffer__free_array(allocator, schedule->wanted, count, sizeof *schedule->wanted);
-    coffer__free(allocator, schedule->usual.rows, schedule->usual.capacity * sizeof *schedule->usual.rows);
-    coffer__free(allocator, schedule->urgent.rows, schedule->urgent.capacity * sizeof *schedule->urgent.rows);
+    coffer__free(allocator, schedule->usual.copy_ops, schedule->usual.capacity * sizeof *schedule->usual.copy_ops);
+    coffer__free(allocator, schedule->urgent.copy_ops, schedule->urgent.capacity * sizeof *schedule->urgent.copy_ops);
     schedule->plan = NULL;
 }
 
@@ -92,7 +92,7 @@ void coffer__schedule_want(coffer__schedule *schedule, uint32_t item)
 /* ---- taking items in --------------------------------------------------------------------------------------------- */
 
 /* The next item of a sweep that was not begun; SIZE_MAX when there is none. What was begun stays begun, so the
-   place in the list only moves forwards, and each list is gone over once in a load. */
+   position in the list only moves forwards, and each list is gone over once in a load. */
 static size_t schedule_peek(coffer__schedule *schedule, const coffer__sweep *sweep)
 {
     const bool usual = sweep == &schedule->usual;
@@ -105,8 +105,8 @@ static size_t schedule_peek(coffer__schedule *schedule, const coffer__sweep *swe
     return *next < count ? list[*next] : SIZE_MAX;
 }
 
-/* The item counts as begun last, when it has its memory and all of its rows are in the sweep. That a failure for
-   want of memory leaves some of its rows there does no harm, since the load ends with it. */
+/* The item counts as begun last, when it has its memory and all of its copy ops are in the sweep. That a failure for
+   want of memory leaves some of its copy ops there does no harm, since the load ends with it. */
 static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep *sweep, uint32_t item,
                                       coffer_error *err)
 {
@@ -115,22 +115,22 @@ static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep 
     if (status != COFFER_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < taken->row_count; i++) {
-        uint32_t *rows =
-            coffer__grow_array(schedule->allocator, sweep->rows, sweep->count, &sweep->capacity, sizeof *rows, err);
-        if (rows == NULL) {
+    for (uint32_t i = 0; i < taken->op_count; i++) {
+        uint32_t *copy_ops = coffer__grow_array(schedule->allocator, sweep->copy_ops, sweep->count, &sweep->capacity,
+                                                sizeof *copy_ops, err);
+        if (copy_ops == NULL) {
             return COFFER_ERR_MEMORY;
         }
-        sweep->rows = rows;
-        rows[sweep->count++] = taken->first_row + i;
+        sweep->copy_ops = copy_ops;
+        copy_ops[sweep->count++] = taken->first_op + i;
     }
     schedule->started[item] = COFFER__BEGUN;
     return COFFER_OK;
 }
 
-/* Begins a sweep that has no rows at its next item. COFFER_NEED_MORE when that has to wait; *over when there is
-   none. The sweep's place is set before the item is admitted. If that has to wait, the sweep still has no rows, and
-   begins again the next time, at whichever item is next then. */
+/* Begins a sweep that has no copy ops at its next item. COFFER_NEED_MORE when that has to wait; *over when there is
+   none. The sweep's position is set before the item is admitted. If that has to wait, the sweep still has no copy ops,
+   and begins again the next time, at whichever item is next then. */
 static coffer_status schedule_start(coffer__schedule *schedule, coffer__sweep *sweep, bool *over, coffer_error *err)
 {
     const size_t item = schedule_peek(schedule, sweep);
@@ -144,7 +144,7 @@ static coffer_status schedule_start(coffer__schedule *schedule, coffer__sweep *s
 }
 
 /* Takes in what else begins in the cell. An item that has to wait ends that, and is no failure while there is
-   something to read. Only items from the sweep's place on are taken in: what lies before it was read, and an item
+   something to read. Only items from the sweep's position on are taken in: what lies before it was read, and an item
    that begins there needs a sweep of its own. The order of the plan may bring such items at any time. */
 static coffer_status schedule_gather(coffer__schedule *schedule, coffer__sweep *sweep, const coffer__file_span *cell,
                                      coffer_error *err)
@@ -174,15 +174,16 @@ void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator)
     *chunk = (coffer__chunk){ .shard = 0 };
 }
 
-/* The cell in which the sweep's next byte lies. It moves the sweep there, over what no row wants. The sweep has
-   rows, none of which was read to its end, so some row wants a byte and `next` is one of the file. The search ends
-   early when a row wants the very next byte, which is the usual case. */
+/* The cell in which the sweep's next byte lies. It moves the sweep there, over what no copy op wants. The sweep has
+   copy ops, none of which was read to its end, so some copy op wants a byte and `next` is one of the file. The search
+   ends early when a copy op wants the very next byte, which is the usual case. */
 static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer__sweep *sweep)
 {
     const uint64_t size = schedule->plan->model->shards[sweep->shard].source.size;
     uint64_t next = UINT64_MAX;
     for (size_t i = 0; i < sweep->count && next > sweep->position; i++) {
-        const uint64_t begin = coffer__nest_next(&schedule->plan->rows[sweep->rows[i]].nest, sweep->position);
+        const uint64_t begin =
+            coffer__region_next(&schedule->plan->copy_ops[sweep->copy_ops[i]].region, sweep->position);
         next = begin < next ? begin : next;
     }
     sweep->position = next;
@@ -190,9 +191,9 @@ static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer_
     return (coffer__file_span){ begin, size - begin < COFFER__CELL ? size : begin + COFFER__CELL };
 }
 
-/* `there` is empty at the part's beginning, which is what the worker relies on when the chunk source reads nothing to its
-   place. */
-static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer__chunk *chunk, uint32_t row,
+/* `there` is empty at the part's beginning, which is what the worker relies on when the chunk source reads nothing to
+   its destination. */
+static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer__chunk *chunk, uint32_t op,
                                        coffer__file_span within, coffer_error *err)
 {
     coffer__chunk_part *parts = coffer__grow_array(schedule->allocator, chunk->parts, chunk->part_count,
@@ -202,31 +203,31 @@ static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer_
     }
     chunk->parts = parts;
     parts[chunk->part_count++] =
-        (coffer__chunk_part){ .row = row, .within = within, .there = { within.begin, within.begin } };
+        (coffer__chunk_part){ .op = op, .within = within, .there = { within.begin, within.begin } };
     return COFFER_OK;
 }
 
-/* Makes parts of what the rows want of the cell, and forgets those that end in it. A row may have a gap over all of
-   the cell; it makes no part then, and stays. */
+/* Makes parts of what the copy ops want of the cell, and forgets those that end in it. A copy op may have a gap over
+   all of the cell; it makes no part then, and stays. */
 static coffer_status schedule_parts(const coffer__schedule *schedule, coffer__sweep *sweep, coffer__chunk *chunk,
                                     coffer_error *err)
 {
-    size_t kept = 0;
+    size_t served = 0;
     coffer_status status = COFFER_OK;
     const coffer__file_span cell = chunk->cell;
     for (size_t i = 0; i < sweep->count && status == COFFER_OK; i++) {
-        const uint32_t row = sweep->rows[i];
-        const coffer__nest *nest = &schedule->plan->rows[row].nest;
-        const uint64_t begin = coffer__nest_next(nest, sweep->position);
+        const uint32_t op = sweep->copy_ops[i];
+        const coffer__region *region = &schedule->plan->copy_ops[op].region;
+        const uint64_t begin = coffer__region_next(region, sweep->position);
         if (begin < cell.end) {
-            const uint64_t end = nest->reach.end < cell.end ? nest->reach.end : cell.end;
-            status = schedule_add_part(schedule, chunk, row, (coffer__file_span){ begin, end }, err);
+            const uint64_t end = region->reach.end < cell.end ? region->reach.end : cell.end;
+            status = schedule_add_part(schedule, chunk, op, (coffer__file_span){ begin, end }, err);
         }
-        if (nest->reach.end > cell.end) {
-            sweep->rows[kept++] = row;
+        if (region->reach.end > cell.end) {
+            sweep->copy_ops[served++] = op;
         }
     }
-    sweep->count = kept;
+    sweep->count = served;
     sweep->position = cell.end;
     return status;
 }
@@ -251,19 +252,19 @@ static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer_
     return COFFER_OK;
 }
 
-/* The runs of a line that lie apart, or all of it as one span. Runs whose gaps are read anyway are one span from
-   the beginning: a column of a matrix has so many of them in a cell that listing each would take longer than
+/* The runs of a strided copy that lie apart, or all of it as one span. Runs whose gaps are read anyway are one span
+   from the beginning: a column of a matrix has so many of them in a cell that listing each would take longer than
    reading. */
-static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer__chunk *chunk,
-                                       const coffer__strided_copy *line, uint64_t gap, coffer_error *err)
+static coffer_status schedule_add_copy(const coffer__schedule *schedule, coffer__chunk *chunk,
+                                       const coffer__strided_copy *copy, uint64_t gap, coffer_error *err)
 {
-    const uint64_t step = (uint64_t)line->from_step; /* forwards, as a row's runs lie in the file */
-    coffer__file_span span = { line->from, line->from + line->width };
-    if (line->runs == 1 || step - line->width <= gap) {
-        span.end += line->runs == 1 ? 0 : (line->runs - 1) * step;
+    const uint64_t step = (uint64_t)copy->from_step; /* forwards, as a copy op's runs lie in the file */
+    coffer__file_span span = { copy->from, copy->from + copy->width };
+    if (copy->runs == 1 || step - copy->width <= gap) {
+        span.end += copy->runs == 1 ? 0 : (copy->runs - 1) * step;
         return schedule_add_span(schedule, chunk, span, gap, err);
     }
-    for (uint64_t i = 0; i < line->runs; i++) {
+    for (uint64_t i = 0; i < copy->runs; i++) {
         const coffer_status status = schedule_add_span(schedule, chunk, span, gap, err);
         if (status != COFFER_OK) {
             return status;
@@ -274,29 +275,29 @@ static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer_
     return COFFER_OK;
 }
 
-/* The place does not matter for what is read, so the lines are asked for with address 0. */
+/* The destination does not matter for what is read, so the strided copies are asked for with address 0. */
 static coffer_status schedule_add_spans(const coffer__schedule *schedule, coffer__chunk *chunk,
                                         const coffer__chunk_part *part, uint64_t gap, coffer_error *err)
 {
-    coffer__lines lines;
-    coffer__strided_copy line;
+    coffer__region_walk copies;
+    coffer__strided_copy copy;
     coffer_status status = COFFER_OK;
-    const coffer__nest *nest = &schedule->plan->rows[part->row].nest;
-    if (nest->rank == 0) {
+    const coffer__region *region = &schedule->plan->copy_ops[part->op].region;
+    if (region->rank == 0) {
         return schedule_add_span(schedule, chunk, part->within, gap, err);
     }
-    coffer__lines_begin(&lines, nest, 0, part->within);
-    while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
-        status = schedule_add_line(schedule, chunk, &line, gap, err);
+    coffer__region_walk_begin(&copies, region, 0, part->within);
+    while (status == COFFER_OK && coffer__region_walk_next(&copies, &copy)) {
+        status = schedule_add_copy(schedule, chunk, &copy, gap, err);
     }
     return status;
 }
 
-/* Puts the spans in order and merges them. Those of one row are in order, so only rows that lie between each other
-   leave something to do; inserting is fast for what is nearly in order. */
+/* Puts the spans in order and merges them. Those of one copy op are in order, so only copy ops that lie between each
+   other leave something to do; inserting is fast for what is nearly in order. */
 static void schedule_merge(coffer__chunk *chunk, uint64_t gap)
 {
-    size_t kept = 0;
+    size_t served = 0;
     for (size_t i = 1; i < chunk->span_count; i++) {
         const coffer__file_span span = chunk->spans[i];
         size_t at = i;
@@ -307,17 +308,17 @@ static void schedule_merge(coffer__chunk *chunk, uint64_t gap)
     }
     for (size_t i = 1; i < chunk->span_count; i++) {
         const coffer__file_span span = chunk->spans[i];
-        coffer__file_span *last = &chunk->spans[kept];
+        coffer__file_span *last = &chunk->spans[served];
         if (span.begin <= last->end || span.begin - last->end <= gap) {
             last->end = span.end > last->end ? span.end : last->end;
         } else {
-            chunk->spans[++kept] = span;
+            chunk->spans[++served] = span;
         }
     }
-    chunk->span_count = chunk->span_count == 0 ? 0 : kept + 1;
+    chunk->span_count = chunk->span_count == 0 ? 0 : served + 1;
 }
 
-/* Parts in the order in which they begin, as the spans: rows that were taken in in that order mostly have it. */
+/* Parts in the order in which they begin, as the spans: copy ops that were taken in in that order mostly have it. */
 static void schedule_sort_parts(coffer__chunk *chunk)
 {
     for (size_t i = 1; i < chunk->part_count; i++) {
@@ -357,7 +358,7 @@ static coffer_status schedule_chunk(coffer__schedule *schedule, coffer__sweep *s
     return status;
 }
 
-/* A sweep with rows is always finished before it begins at another item. The urgent one goes first with each chunk,
+/* A sweep with copy ops is always finished before it begins at another item. The urgent one goes first with each chunk,
    so it interrupts the usual one in the middle, and that continues where it was. */
 coffer_status coffer__schedule_next(coffer__schedule *schedule, coffer__chunk *chunk, bool *over, coffer_error *err)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In which order bytes are read: from the items of a plan to chunks. A sweep goes over a file cell by cell, upwards,
- * with the rows that it has taken in; what they want of a cell becomes one chunk.
+ * with the copy ops that it has taken in; what they want of a cell becomes one chunk.
  *
  *   - Items are taken in by their order, those of the files or that of the plan, while they begin in the cell that is
- *     next. All rows of an item are taken in together.
+ *     next. All copy ops of an item are taken in together.
  *   - Whoever runs the schedule is asked before an item is taken in, since that needs memory. If there is none now,
  *     nothing more is taken in until the sweep has ended: what was begun is finished, and frees memory when it is
  *     handed out.
- *   - Where the next item lies before the sweep's place, or in another file, the sweep ends too, and the next one
+ *   - Where the next item lies before the sweep's position, or in another file, the sweep ends too, and the next one
  *     begins there.
  *   - A second sweep, for items that are wanted at once, goes first.
  *
@@ -21,7 +21,7 @@
 #include "load_plan.h"
 
 typedef struct coffer__sweep {
-    uint32_t *rows; /* those that were taken in, and are not read to their end */
+    uint32_t *copy_ops; /* those that were taken in, and are not read to their end */
     size_t count;
     size_t capacity;
     size_t shard;

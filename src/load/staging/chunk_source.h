@@ -2,10 +2,11 @@
 /*
  * Where the bytes of a load come from. A chunk source brings the bytes of chunks (chunk.h), several at a time.
  *
- *   chunk_source_private.c   slots of the window's memory, filled by an engine (engine/engine.h)
+ *   chunk_source_private.c   slots of the staging buffer's memory, filled by an engine (engine/engine.h)
  *   chunk_source_shared.c    slots that several processes share: each cell is read once, by one of them
  *
- * A chunk source belongs to one worker, which is one thread. What the chunk sources of one load share, they share by coffer__chunk_sources.
+ * A chunk source belongs to one worker, which is one thread. What the chunk sources of one load share, they share by
+ * coffer__chunk_sources.
  *
  *      submit ──► in progress ──► next ──► read by the worker ──► release
  */
@@ -27,13 +28,13 @@ typedef struct coffer__chunk_source_ops {
        releases what it gets, before it tries this chunk again. */
     coffer_status (*submit)(coffer__chunk_source *chunk_source, coffer__chunk *chunk, coffer_error *err);
     /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is in progress, or, without `wait`,
-       nothing is done yet. With `wait`, in a group, nothing may be unreleased: other processes may wait for its slot before
-       they bring what this waits for. After a failure nothing but release and close may be called. */
+       nothing is done yet. With `wait`, in a group, nothing may be unreleased: other processes may wait for its slot
+       before they bring what this waits for. After a failure nothing but release and close may be called. */
     coffer_status (*next)(coffer__chunk_source *chunk_source, bool wait, coffer__chunk **chunk, coffer_error *err);
     /* The bytes are not needed any more. */
     void (*release)(coffer__chunk_source *chunk_source, coffer__chunk *chunk);
-    /* Waits until nothing is in progress, whatever it was, and frees the chunk source. Chunks that were submitted and not
-       released are the worker's again. */
+    /* Waits until nothing is in progress, whatever it was, and frees the chunk source. Chunks that were submitted and
+       not released are the worker's again. */
     void (*close)(coffer__chunk_source *chunk_source);
 } coffer__chunk_source_ops;
 
@@ -45,11 +46,11 @@ struct coffer__chunk_source {
 /* What the chunk sources of one load are made from. It stays where it is, unchanged, until all of them are closed. */
 typedef struct coffer__chunk_sources {
     const coffer *model;
-    coffer_window *window;
+    coffer_staging *staging;
     const coffer_allocator *allocator;  /* any number of threads may use it at once */
     coffer__file_readers *file_readers; /* which engine reads each file */
     size_t workers;                     /* chunk sources that there will be, at most */
-    struct coffer__share *share;        /* the group of processes that this load is in; NULL: none */
+    struct coffer__group *group;        /* the group of processes that this load is in; NULL: none */
 } coffer__chunk_sources;
 
 /* Makes a chunk source for worker `worker`; `watch` is its own, asked while it waits. */

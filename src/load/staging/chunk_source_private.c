@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chunk source of one process: slots of the window, filled by engines. Bytes that go to host memory as they are, and are
- * many enough, are read right to their place; the rest of a chunk into its slot. A span of a chunk becomes requests
- * like this, where A and B are contiguous in memory, and C is small, or goes elsewhere:
+ * The chunk source of one process: slots of the staging buffer, filled by engines. Bytes that go to host memory as they
+ * are, and are many enough, are read right to their destination; the rest of a chunk into its slot. A span of a chunk
+ * becomes requests like this, where A and B are contiguous in memory, and C is small, or goes elsewhere:
  *
  *     span     |--------- A ---------|------ B ------|- C -|
- *     place        |============================|              whole blocks of the file, where memory and file agree
+ *     destination        |============================|              whole blocks of the file, where memory and file agree
  *     slot     |====|                           |==========|   what is left
  *
  * Byte `offset` of the file is at `offset - cell.begin` in the slot, which begins at a multiple of a cell. So direct
@@ -19,9 +19,9 @@
 #include "staging.h"
 
 /* Bytes that are worth a read of their own: a call through the page cache, a request to the disk past it. */
-#define PRIVATE_PLACE_CACHED ((uint64_t)4 << 10)
-#define PRIVATE_PLACE_DIRECT ((uint64_t)128 << 10)
-#define PRIVATE_PLACE_DEVICE ((uint64_t)64 << 10)
+#define PRIVATE_CACHED ((uint64_t)4 << 10)
+#define PRIVATE_DIRECT ((uint64_t)128 << 10)
+#define PRIVATE_DEVICE ((uint64_t)64 << 10)
 
 /* `left` goes down as requests come back, and the chunk is whole when it is 0; `given` tells such a chunk from one
    that the worker has already, as both keep their slot. */
@@ -50,7 +50,7 @@ typedef struct private_chunk_source {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* A stretch of a span that goes to one place: parts that follow each other in the file and in memory. */
+/* A stretch of a span that goes to one destination: parts that follow each other in the file and in memory. */
 typedef struct private_run {
     size_t first; /* part */
     size_t end;   /* the part after the last */
@@ -90,11 +90,11 @@ static coffer_status private_to_slot(const private_chunk_source *own, private_sl
     return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), err);
 }
 
-/* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before
-   reaches into it, and none that comes after it begins in it. False when part `first` begins none. Both hold
-   because bytes that are read to a place are not read to the slot: another part that wants them too, from the slot,
-   would find nothing there. So only bytes that exactly one run wants may skip the slot. Parts that follow each
-   other in the file and in memory, such as small tensors of one stretch, are one run, and become one request. */
+/* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before reaches
+   into it, and none that comes after it begins in it. False when part `first` begins none. Both hold because bytes that
+   are read to a destination are not read to the slot: another part that wants them too, from the slot, would find
+   nothing there. So only bytes that exactly one run wants may skip the slot. Parts that follow each other in the file
+   and in memory, such as small tensors of one stretch, are one run, and become one request. */
 static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t reached, private_run *run)
 {
     const coffer__chunk_part *part = &chunk->parts[first];
@@ -116,33 +116,33 @@ static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t 
     return run->end == chunk->part_count || chunk->parts[run->end].within.begin >= run->within.end;
 }
 
-/* The blocks of a run that can be read to their place, if they are worth it. They are when they are the whole span,
-   which is one request in any case. Blocks of the file that lie wholly in the run are all that direct reading can
-   place, since it writes whole blocks and would overwrite what lies before and after the run in memory. cuFile has
-   no such bounds for the addresses, so to a device it is all of the run or none of it. */
+/* The blocks of a run that can be read to their destination, if they are worth it. They are when they are the whole
+   span, which is one request in any case. Blocks of the file that lie wholly in the run are all that direct reading can
+   destination, since it writes whole blocks and would overwrite what lies before and after the run in memory. cuFile
+   has no such bounds for the addresses, so to a device it is all of the run or none of it. */
 static bool private_placeable(const private_slot *slot, const private_run *run, const coffer__file_span *span,
-                              coffer__file_span *place)
+                              coffer__file_span *destination)
 {
-    const uint64_t least = slot->file_reader->block > 1 ? PRIVATE_PLACE_DIRECT : PRIVATE_PLACE_CACHED;
+    const uint64_t least = slot->file_reader->block > 1 ? PRIVATE_DIRECT : PRIVATE_CACHED;
     if (run->device != NULL) {
-        *place = run->within;
-        return run->within.end - run->within.begin >= PRIVATE_PLACE_DEVICE;
+        *destination = run->within;
+        return run->within.end - run->within.begin >= PRIVATE_DEVICE;
     }
     uint64_t offset = run->within.begin;
     uint64_t size = run->within.end - run->within.begin;
     coffer__file_reader_within(slot->file_reader, run->to, &offset, &size);
-    *place = (coffer__file_span){ offset, offset + size };
+    *destination = (coffer__file_span){ offset, offset + size };
     return size >= least || (size > 0 && size == span->end - span->begin);
 }
 
-/* Tells the parts of a run which of their bytes are at their place. The run may be of several parts, and the place
-   may begin within the first and end within the last, so each part gets its own share of it. */
-static void private_mark(coffer__chunk *chunk, const private_run *run, const coffer__file_span *place)
+/* Tells the parts of a run which of their bytes are at their destination. The run may be of several parts, and the
+   destination may begin within the first and end within the last, so each part gets its own share of it. */
+static void private_mark(coffer__chunk *chunk, const private_run *run, const coffer__file_span *destination)
 {
     for (size_t i = run->first; i < run->end; i++) {
         coffer__chunk_part *part = &chunk->parts[i];
-        const uint64_t begin = part->within.begin > place->begin ? part->within.begin : place->begin;
-        const uint64_t end = part->within.end < place->end ? part->within.end : place->end;
+        const uint64_t begin = part->within.begin > destination->begin ? part->within.begin : destination->begin;
+        const uint64_t end = part->within.end < destination->end ? part->within.end : destination->end;
         if (begin < end) {
             part->there = (coffer__file_span){ begin, end };
         }
@@ -168,40 +168,41 @@ static void private_want(private_cursor *cursor, uint64_t begin, uint64_t end)
     cursor->wanted = end > cursor->wanted ? end : cursor->wanted;
 }
 
-/* Reads a run to its place on a device, now: cuFile waits for it. It is counted here, because no request of it
+/* Reads a run to its destination on a device, now: cuFile waits for it. It is counted here, because no request of it
    comes back by the reader. The file reader is in use by this chunk, so it cannot be closed meanwhile. */
 static coffer_status private_to_device(const private_chunk_source *own, const private_slot *slot,
                                        const private_run *run, coffer_error *err)
 {
     coffer__chunk *chunk = slot->chunk;
     const uint64_t size = run->within.end - run->within.begin;
-    chunk->requests++;
-    chunk->read += size;
-    chunk->direct += size;
-    chunk->engines |= 1u << (unsigned)COFFER_ENGINE_CUFILE;
+    chunk->counts.requests++;
+    chunk->counts.read += size;
+    chunk->counts.direct += size;
+    chunk->counts.engines |= 1u << (unsigned)COFFER_ENGINE_CUFILE;
     return coffer__file_readers_read_to(own->chunk_sources->file_readers, chunk->shard, run->device, run->within,
                                         (uintptr_t)run->to, err);
 }
 
-/* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes
-   before its first whole block. Those after its last one are wanted from now on. What is in the slot from `from` to
-   `wanted` is one request, though it may contain gaps between parts: the schedule has found that reading them costs
+/* Makes the requests of a run that is read to its destination: what is needed before it goes to the slot, with the
+   bytes before its first whole block. Those after its last one are wanted from now on. What is in the slot from `from`
+   to `wanted` is one request, though it may contain gaps between parts: the schedule has found that reading them costs
    less than another request. */
-static coffer_status private_place(const private_chunk_source *own, private_slot *slot, private_cursor *cursor,
-                                   const private_run *run, const coffer__file_span *place, coffer_error *err)
+static coffer_status private_destination(const private_chunk_source *own, private_slot *slot, private_cursor *cursor,
+                                         const private_run *run, const coffer__file_span *destination,
+                                         coffer_error *err)
 {
-    if (place->begin > run->within.begin) {
-        private_want(cursor, run->within.begin, place->begin);
+    if (destination->begin > run->within.begin) {
+        private_want(cursor, run->within.begin, destination->begin);
     }
     coffer_status status = private_to_slot(own, slot, (coffer__file_span){ cursor->from, cursor->wanted }, err);
     if (status == COFFER_OK && run->device != NULL) {
         status = private_to_device(own, slot, run, err);
     } else if (status == COFFER_OK) {
-        uint8_t *to = run->to + (size_t)(place->begin - run->within.begin);
-        status = private_request(own, slot, *place, to, err);
+        uint8_t *to = run->to + (size_t)(destination->begin - run->within.begin);
+        status = private_request(own, slot, *destination, to, err);
     }
-    private_mark(slot->chunk, run, place);
-    cursor->from = place->end;
+    private_mark(slot->chunk, run, destination);
+    cursor->from = destination->end;
     cursor->wanted = run->within.end;
     return status;
 }
@@ -218,10 +219,10 @@ static coffer_status private_span(const private_chunk_source *own, private_slot 
     cursor->wanted = cursor->reached; /* a part with gaps may reach over several spans */
     while (cursor->next < chunk->part_count && chunk->parts[cursor->next].within.begin < span->end) {
         private_run run;
-        coffer__file_span place;
+        coffer__file_span destination;
         const bool found = private_find_run(chunk, cursor->next, cursor->reached, &run);
-        if (found && private_placeable(slot, &run, span, &place)) {
-            const coffer_status status = private_place(own, slot, cursor, &run, &place, err);
+        if (found && private_placeable(slot, &run, span, &destination)) {
+            const coffer_status status = private_destination(own, slot, cursor, &run, &destination, err);
             if (status != COFFER_OK) {
                 return status;
             }
@@ -253,7 +254,7 @@ static coffer_status private_requests(const private_chunk_source *own, private_s
     return COFFER_OK;
 }
 
-/* ---- the chunk source ---------------------------------------------------------------------------------------------------- */
+/* ---- the chunk source -------------------------------------------------------------------------------------------- */
 
 /* The engine is asked as well as the slots: an engine that reads at once, by the calling thread, wants few chunks
    ahead, since each would delay the delivery of the last one. The file reader of the last chunk stands for that of the
@@ -265,9 +266,9 @@ static bool private_has_capacity(const coffer__chunk_source *chunk_source)
            (own->latest.engine == NULL || coffer__range_reader_wants(own->reader, &own->latest));
 }
 
-/* Requests stay where they are while they are in progress, so all of them are made before the first is submitted.
-   The slot counts as taken, and its file reader as used, before anything can fail: private_close gives the file reader back for
-   each slot that has a chunk, whether its requests were made or not. */
+/* Requests stay where they are while they are in progress, so all of them are made before the first is submitted. The
+   slot counts as taken, and its file reader as used, before anything can fail: private_close gives the file reader back
+   for each slot that has a chunk, whether its requests were made or not. */
 static coffer_status private_submit(coffer__chunk_source *chunk_source, coffer__chunk *chunk, coffer_error *err)
 {
     private_chunk_source *own = (private_chunk_source *)chunk_source;
@@ -290,13 +291,10 @@ static coffer_status private_submit(coffer__chunk_source *chunk_source, coffer__
     own->coming++;
     chunk->own = slot;
     chunk->bytes = slot->memory;
-    chunk->requests = 0;
-    chunk->read = 0;
-    chunk->cached = 0;
-    chunk->direct = 0;
-    chunk->engines = coffer__file_readers_kept(own->chunk_sources->file_readers, chunk->shard)
-                         ? 0
-                         : 1u << (unsigned)coffer__file_reader_engine(slot->file_reader);
+    chunk->counts = (coffer__chunk_counts){ .requests = 0 };
+    chunk->counts.engines = coffer__file_readers_is_served(own->chunk_sources->file_readers, chunk->shard)
+                                ? 0
+                                : 1u << (unsigned)coffer__file_reader_engine(slot->file_reader);
     status = private_requests(own, slot, err);
     for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
         coffer__range_reader_submit(own->reader, &slot->requests[i]);
@@ -346,10 +344,10 @@ static coffer_status private_next(coffer__chunk_source *chunk_source, bool wait,
             const char *path = own->chunk_sources->model->shards[slot->chunk->shard].path;
             return path == NULL ? status : coffer__fail_path(err, status, path);
         }
-        slot->chunk->requests++;
-        slot->chunk->read += done->read;
-        slot->chunk->cached += done->cached;
-        slot->chunk->direct += done->direct;
+        slot->chunk->counts.requests++;
+        slot->chunk->counts.read += done->read;
+        slot->chunk->counts.cached += done->cached;
+        slot->chunk->counts.direct += done->direct;
         slot->left--;
         if (slot->left == 0) {
             *chunk = private_give(own, slot);
@@ -368,7 +366,7 @@ static void private_release(coffer__chunk_source *chunk_source, coffer__chunk *c
     own->taken--;
 }
 
-/* The reader goes first: the system may still be reading into slots and places. */
+/* The reader goes first: the system may still be reading into slots and destinations. */
 static void private_close(coffer__chunk_source *chunk_source)
 {
     private_chunk_source *own = (private_chunk_source *)chunk_source;
@@ -392,15 +390,15 @@ static const coffer__chunk_source_ops private_ops = { .name = "private",
                                                       .release = private_release,
                                                       .close = private_close };
 
-/* The slots of a window are divided evenly among the chunk sources of a load. Workers have fixed slots, so they need no
-   lock for taking one. The depth is as many requests as there are slots, up to what a ring can have; a chunk of
+/* The slots of a staging buffer are divided evenly among the chunk sources of a load. Workers have fixed slots, so they
+   need no lock for taking one. The depth is as many requests as there are slots, up to what a ring can have; a chunk of
    several requests queues the rest. */
 static coffer_status private_fill(private_chunk_source *own, size_t worker, const coffer__watch *watch,
                                   coffer_error *err)
 {
     const coffer__chunk_sources *chunk_sources = own->chunk_sources;
-    const size_t share = chunk_sources->window->slot_count / chunk_sources->workers;
-    uint8_t *first = chunk_sources->window->slots + worker * share * (size_t)COFFER__CELL;
+    const size_t share = chunk_sources->staging->slot_count / chunk_sources->workers;
+    uint8_t *first = chunk_sources->staging->slots + worker * share * (size_t)COFFER__CELL;
     const coffer__range_reader_options options = { .allocator = chunk_sources->allocator,
                                                    .watch = watch,
                                                    .depth = (uint32_t)(share < 4096 ? share : 4096) };
@@ -415,8 +413,8 @@ static coffer_status private_fill(private_chunk_source *own, size_t worker, cons
     return coffer__range_reader_new(&own->reader, &options, err);
 }
 
-/* The chunk source is closed by its own function if it cannot be filled, so that function takes one of which anything is
-   missing. */
+/* The chunk source is closed by its own function if it cannot be filled, so that function takes one of which anything
+   is missing. */
 coffer_status coffer__chunk_source_private(coffer__chunk_source **chunk_source,
                                            const coffer__chunk_sources *chunk_sources, size_t worker,
                                            const coffer__watch *watch, coffer_error *err)

@@ -2,11 +2,11 @@
 #include "file_readers.h"
 
 #include "alloc.h"
-#include "cached.h"
 #include "cufile.h"
 #include "errno_status.h"
 #include "error.h"
 #include "model.h"
+#include "served.h"
 
 #define FILE_READERS_OPEN 32                    /* that are kept open without being used */
 #define FILE_READERS_LITTLE ((uint64_t)4 << 20) /* what has less is read by its source, whatever the system can do */
@@ -31,7 +31,7 @@ struct coffer__file_readers {
     coffer__mutex mutex; /* guards what follows */
     coffer__engine_facts facts;
     bool has_facts;
-    bool shared; /* coffer__file_readers_share */
+    bool shared; /* coffer__file_readers_expect_others */
     size_t open;
     size_t count;
     file_readers_entry *entries; /* of each shard */
@@ -42,11 +42,11 @@ struct coffer__file_readers {
 /* ---- what is wanted of each file --------------------------------------------------------------------------------- */
 
 /* Puts a probe into an item at each 64th of what is wanted of its file, so that they are spread over the bytes that
-   will be read. The bytes of an item count as they are in the result, while its rows reach over more of the file;
+   will be read. The bytes of an item count as they are in the result, while its copy ops reach over more of the file;
    so a probe that would lie beyond the reach is put at its beginning. */
 static void file_readers_probe(file_readers_entry *entry, const coffer_plan *plan, const coffer__load_item *item)
 {
-    const coffer__file_span *reach = &plan->rows[item->first_row].nest.reach;
+    const coffer__file_span *reach = &plan->copy_ops[item->first_op].region.reach;
     const uint64_t step = entry->planned / COFFER__FILE_READER_PROBES + 1;
     while (entry->probe_count < COFFER__FILE_READER_PROBES && entry->probe_count * step < entry->counted + item->size) {
         const uint64_t inside = entry->probe_count * step - entry->counted;
@@ -67,7 +67,7 @@ static void file_readers_plan(coffer__file_readers *file_readers, const coffer_p
     }
     for (size_t i = 0; i < plan->item_count; i++) {
         const coffer__load_item *item = &plan->items[i];
-        if (item->row_count > 0 && file_readers->entries[item->shard].planned >= FILE_READERS_LITTLE) {
+        if (item->op_count > 0 && file_readers->entries[item->shard].planned >= FILE_READERS_LITTLE) {
             file_readers_probe(&file_readers->entries[item->shard], plan, item);
         }
     }
@@ -154,7 +154,7 @@ static void file_readers_reserve(coffer__file_readers *file_readers)
 
 /* Those that are open were opened with the other intention, so the idle ones are closed, and opened again when they
    are needed. Workers enter the group before they read, so none is in use then. */
-void coffer__file_readers_share(coffer__file_readers *file_readers)
+void coffer__file_readers_expect_others(coffer__file_readers *file_readers)
 {
     coffer__os_mutex_lock(&file_readers->mutex);
     file_readers->shared = true;
@@ -162,24 +162,24 @@ void coffer__file_readers_share(coffer__file_readers *file_readers)
     coffer__os_mutex_unlock(&file_readers->mutex);
 }
 
-bool coffer__file_readers_kept(const coffer__file_readers *file_readers, size_t shard)
+bool coffer__file_readers_is_served(const coffer__file_readers *file_readers, size_t shard)
 {
-    return file_readers->options.kept != NULL && file_readers->options.kept->files[shard].found;
+    return file_readers->options.served != NULL && file_readers->options.served->files[shard].found;
 }
 
 /* Under the mutex, which is held while the file is opened and looked at: two workers that come to the same file at
    once must not open it twice. What the system can do is found out once, and not at all for loads of a few bytes,
-   which would spend more time on that than on reading. Of a keeper's memory there is no path. */
+   which would spend more time on that than on reading. Of a model cache server's memory there is no path. */
 static coffer_status file_readers_open(coffer__file_readers *file_readers, size_t shard, coffer_error *err)
 {
     file_readers_entry *entry = &file_readers->entries[shard];
     const coffer__shard *of = &file_readers->model->shards[shard];
-    const bool kept = coffer__file_readers_kept(file_readers, shard);
-    const coffer__byte_source *source = kept ? &file_readers->options.kept->files[shard].source : &of->source;
+    const bool served = coffer__file_readers_is_served(file_readers, shard);
+    const coffer__byte_source *source = served ? &file_readers->options.served->files[shard].source : &of->source;
     const coffer__engine_wish wish = { .engine = file_readers->options.engine,
                                        .uncached = file_readers->options.uncached,
                                        .shared = file_readers->shared,
-                                       .path = kept ? NULL : of->path,
+                                       .path = served ? NULL : of->path,
                                        .planned = entry->planned,
                                        .probes = entry->probes,
                                        .probe_count = entry->probe_count };
@@ -190,7 +190,7 @@ static coffer_status file_readers_open(coffer__file_readers *file_readers, size_
         file_readers->has_facts = true;
     }
     coffer_status status = coffer__file_reader_open(&entry->file_reader, source, &wish, &file_readers->facts, err);
-    if (status == COFFER_OK && file_readers->cufile != NULL && !kept) {
+    if (status == COFFER_OK && file_readers->cufile != NULL && !served) {
         const int fd = entry->file_reader.direct;
         status = coffer__cufile_add(file_readers->cufile, fd, coffer__os_storage_of(fd), &entry->file, err);
         if (status != COFFER_OK) {
@@ -229,30 +229,32 @@ void coffer__file_readers_leave(coffer__file_readers *file_readers, size_t shard
     coffer__os_mutex_unlock(&file_readers->mutex);
 }
 
-/* A chunk some of which is away is away: only the disk can complete it. */
+/* A chunk some of which is on the disk counts as on the disk: nothing else can complete it. */
 coffer__residency coffer__file_readers_residency(coffer__file_readers *file_readers, const coffer__chunk *chunk)
 {
     const file_readers_entry *entry = &file_readers->entries[chunk->shard];
     coffer__os_mutex_lock(&file_readers->mutex);
-    coffer__residency where = entry->open && entry->file_reader.granule != 0 ? COFFER__AT_HAND : COFFER__ANYWHERE;
-    for (size_t i = 0; i < chunk->span_count && where == COFFER__AT_HAND; i++) {
+    coffer__residency where =
+        entry->open && entry->file_reader.granule != 0 ? COFFER__CACHED : COFFER__RESIDENCY_UNKNOWN;
+    for (size_t i = 0; i < chunk->span_count && where == COFFER__CACHED; i++) {
         const coffer__file_span *span = &chunk->spans[i];
-        where =
-            coffer__file_reader_holds(&entry->file_reader, span->begin, span->end - span->begin) ? where : COFFER__AWAY;
+        where = coffer__file_reader_holds(&entry->file_reader, span->begin, span->end - span->begin) ? where
+                                                                                                     : COFFER__ON_DISK;
     }
     coffer__os_mutex_unlock(&file_readers->mutex);
     return where;
 }
 
-/* Without the mutex: cuFile is started before the workers, and not after. A keeper's memory is no file that it knows. */
+/* Without the mutex: cuFile is started before the workers, and not after. A model cache server's memory is no file that
+   it knows. */
 bool coffer__file_readers_reach(const coffer__file_readers *file_readers, size_t shard, const coffer_device *device)
 {
     return file_readers->cufile != NULL && device->kind == COFFER_DEVICE_CUDA &&
-           !coffer__file_readers_kept(file_readers, shard);
+           !coffer__file_readers_is_served(file_readers, shard);
 }
 
-/* Nothing here is locked, since the caller uses the file reader. Offsets are those of the source, which may begin within
-   the file. */
+/* Nothing here is locked, since the caller uses the file reader. Offsets are those of the source, which may begin
+   within the file. */
 coffer_status coffer__file_readers_read_to(coffer__file_readers *file_readers, size_t shard, coffer_device *device,
                                            coffer__file_span bytes, uint64_t address, coffer_error *err)
 {
@@ -274,7 +276,7 @@ static coffer_status file_readers_start_cufile(coffer__file_readers *file_reader
     if (file_readers->options.group || !file_readers->has_cuda) {
         return coffer__fail(err, COFFER_ERR_ENGINE,
                             "the engine \"cufile\" was asked for, but cuFile %s: use the engine \"auto\"",
-                            file_readers->options.group ? "cannot read to a window that several processes share"
+                            file_readers->options.group ? "cannot read to a staging buffer that several processes share"
                                                         : "reads to CUDA devices, and nothing of the plan goes to one");
     }
     return coffer__cufile_open(&file_readers->cufile, &file_readers->allocator, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the host that is registered with devices, so that they copy from it by themselves. Registering takes long, so a
- * window does it once, and what it registered stays until the memory goes. Where it cannot be registered, copies are
- * slower, and that is all.
+ * Memory of the host that is registered with devices, so that they copy from it by themselves. Registering takes long,
+ * so a staging buffer does it once, and what it registered stays until the memory goes. Where it cannot be registered,
+ * copies are slower, and that is all.
  */
 #ifndef COFFER_LOAD_PINS_H
 #define COFFER_LOAD_PINS_H

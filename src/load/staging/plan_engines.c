@@ -4,8 +4,8 @@
 #include "file_readers.h"
 #include "model.h"
 
-/* File readers are opened as a load opens them, one file at a time, and say what was chosen. A shard of which nothing is
-   wanted has none. */
+/* File readers are opened as a load opens them, one file at a time, and say what was chosen. A shard of which nothing
+   is wanted has none. */
 static coffer_status cost_engines(coffer__file_readers *file_readers, const coffer_plan *plan, size_t shard,
                                   uint32_t *engines, coffer_error *err)
 {
@@ -27,9 +27,9 @@ static coffer_status cost_engines(coffer__file_readers *file_readers, const coff
     return COFFER_OK;
 }
 
-/* The file readers are those of a load with this plan, so the choice is the same: it depends on how many bytes of a file are
-   wanted, and the probes lie where those are. Nothing of a group or of a keeper is asked, as both are found only by
-   taking part. */
+/* The file readers are those of a load with this plan, so the choice is the same: it depends on how many bytes of a
+   file are wanted, and the probes lie where those are. Nothing of a group or of a model cache server is asked, as both
+   are found only by taking part. */
 coffer_status coffer_plan_engines_of(const coffer_plan *plan, size_t shard, uint32_t *engines, coffer_error *err)
 {
     if (plan == NULL || engines == NULL || (shard != SIZE_MAX && shard >= plan->model->shard_count)) {

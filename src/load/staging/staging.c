@@ -9,11 +9,12 @@
 
 #include <string.h>
 
-#define WINDOW_MEMORY ((uint64_t)64 << 20)
-#define WINDOW_PATIENCE_MS 10000
+#define STAGING_MEMORY ((uint64_t)64 << 20)
+#define STAGING_PATIENCE_MS 10000
 
 /* An engine is a number of the caller's, and may be one of a later version. */
-static coffer_status window_options(coffer_window_options *known, const coffer_window_options *given, coffer_error *err)
+static coffer_status staging_options(coffer_staging_options *known, const coffer_staging_options *given,
+                                     coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(known, sizeof *known, given, err);
     if (status != COFFER_OK) {
@@ -26,30 +27,30 @@ static coffer_status window_options(coffer_window_options *known, const coffer_w
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "rank %u of %u is none", (uint64_t)known->rank,
                             (uint64_t)known->ranks);
     }
-    known->memory = known->memory == 0 ? WINDOW_MEMORY : known->memory;
+    known->memory = known->memory == 0 ? STAGING_MEMORY : known->memory;
     return COFFER_OK;
 }
 
-/* The name of the group is the window's own, since the caller's may be gone when the first load begins. The locks
-   are made last, so a failure leaves none of them, and window_release need not know of them. */
-static coffer_status window_set_up(coffer_window *window, coffer_error *err)
+/* The name of the group is the staging buffer's own, since the caller's may be gone when the first load begins. The
+   locks are made last, so a failure leaves none of them, and staging_release need not know of them. */
+static coffer_status staging_set_up(coffer_staging *staging, coffer_error *err)
 {
-    const char *group = window->options.group;
+    const char *group = staging->options.group;
     if (group != NULL) {
-        window->group_size = coffer__text_len(group) + 1;
-        window->group = coffer__alloc(&window->allocator, window->group_size);
-        if (window->group == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a window");
+        staging->group_size = coffer__text_len(group) + 1;
+        staging->group = coffer__alloc(&staging->allocator, staging->group_size);
+        if (staging->group == NULL) {
+            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a staging buffer");
         }
-        memcpy(window->group, group, window->group_size);
+        memcpy(staging->group, group, staging->group_size);
     }
-    window->options.group = window->group;
-    window->options.allocator = &window->allocator;
-    int os_error = coffer__os_mutex_init(&window->mutex);
+    staging->options.group = staging->group;
+    staging->options.allocator = &staging->allocator;
+    int os_error = coffer__os_mutex_init(&staging->mutex);
     if (os_error == 0) {
-        os_error = coffer__os_condition_init(&window->changed);
+        os_error = coffer__os_condition_init(&staging->changed);
         if (os_error != 0) {
-            coffer__os_mutex_deinit(&window->mutex);
+            coffer__os_mutex_deinit(&staging->mutex);
         }
     }
     return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "make a mutex", NULL, os_error);
@@ -57,160 +58,162 @@ static coffer_status window_set_up(coffer_window *window, coffer_error *err)
 
 /* The slots go, with what devices know of them. Devices forget the memory first: a registration of memory that is
    gone would stay in the driver. */
-static void window_free_slots(coffer_window *window)
+static void staging_free_slots(coffer_staging *staging)
 {
-    coffer__pins_end(&window->pins, &window->allocator);
-    if (window->slots != NULL) {
-        coffer__os_pages_free(window->slots, window->slot_count * (size_t)COFFER__CELL);
+    coffer__pins_end(&staging->pins, &staging->allocator);
+    if (staging->slots != NULL) {
+        coffer__os_pages_free(staging->slots, staging->slot_count * (size_t)COFFER__CELL);
     }
-    window->slots = NULL;
-    window->slot_count = 0;
+    staging->slots = NULL;
+    staging->slot_count = 0;
 }
 
-static void window_release(coffer_window *window)
+static void staging_release(coffer_staging *staging)
 {
-    const coffer_allocator allocator = window->allocator;
-    window_free_slots(window);
-    coffer__free(&allocator, window->group, window->group_size);
-    coffer__free(&allocator, window, sizeof *window);
+    const coffer_allocator allocator = staging->allocator;
+    staging_free_slots(staging);
+    coffer__free(&allocator, staging->group, staging->group_size);
+    coffer__free(&allocator, staging, sizeof *staging);
 }
 
-/* No memory for slots is taken here: a window that no load uses costs nothing. */
-coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options, coffer_error *err)
+/* No memory for slots is taken here: a staging buffer that no load uses costs nothing. */
+coffer_status coffer_staging_new(coffer_staging **staging, const coffer_staging_options *options, coffer_error *err)
 {
-    coffer_window_options known;
-    if (window == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_window_new was called with a NULL it does not allow");
+    coffer_staging_options known;
+    if (staging == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_staging_new was called with a NULL it does not allow");
     }
-    *window = NULL;
-    coffer_status status = window_options(&known, options, err);
+    *staging = NULL;
+    coffer_status status = staging_options(&known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
     const coffer_allocator *allocator = known.allocator == NULL ? coffer_libc_allocator() : known.allocator;
-    coffer_window *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    coffer_staging *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a window");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a staging buffer");
     }
     made->allocator = *allocator;
     made->options = known;
-    made->patience_ms = WINDOW_PATIENCE_MS;
+    made->patience_ms = STAGING_PATIENCE_MS;
     made->node = -1;
-    status = window_set_up(made, err);
+    status = staging_set_up(made, err);
     if (status != COFFER_OK) {
-        window_release(made);
+        staging_release(made);
         return status;
     }
-    *window = made;
+    *staging = made;
     return COFFER_OK;
 }
 
-void coffer_window_free(coffer_window *window)
+void coffer_staging_free(coffer_staging *staging)
 {
-    if (window != NULL) {
-        coffer__os_condition_deinit(&window->changed);
-        coffer__os_mutex_deinit(&window->mutex);
-        window_release(window);
+    if (staging != NULL) {
+        coffer__os_condition_deinit(&staging->changed);
+        coffer__os_mutex_deinit(&staging->mutex);
+        staging_release(staging);
     }
 }
 
 /* One slot is the least with which anything can be read, however little memory was asked for. */
-size_t coffer__window_most(const coffer_window *window)
+size_t coffer__staging_most(const coffer_staging *staging)
 {
-    const uint64_t most = window->options.memory / COFFER__CELL;
+    const uint64_t most = staging->options.memory / COFFER__CELL;
     return most == 0 ? 1 : most < SIZE_MAX / COFFER__CELL ? (size_t)most : SIZE_MAX / (size_t)COFFER__CELL;
 }
 
-/* A window serves one load after the other, and mostly the same devices, so the last word counts. */
-void coffer__window_near(coffer_window *window, const coffer_device *device)
+/* A staging buffer serves one load after the other, and mostly the same devices, so the last word counts. */
+void coffer__staging_near(coffer_staging *staging, const coffer_device *device)
 {
     if (device != NULL && device->node >= 0) {
-        coffer__os_mutex_lock(&window->mutex);
-        window->node = device->node;
-        coffer__os_mutex_unlock(&window->mutex);
+        coffer__os_mutex_lock(&staging->mutex);
+        staging->node = device->node;
+        coffer__os_mutex_unlock(&staging->mutex);
     }
 }
 
-/* Pages that nothing was read into cost nothing, so a window that grows is made again rather than in pieces. Nobody
-   uses its slots then: the first worker of a load comes before the others. */
-static coffer_status window_make_slots(coffer_window *window, size_t count, coffer_error *err)
+/* Pages that nothing was read into cost nothing, so a staging buffer that grows is made again rather than in pieces.
+   Nobody uses its slots then: the first worker of a load comes before the others. */
+static coffer_status staging_make_slots(coffer_staging *staging, size_t count, coffer_error *err)
 {
-    if (window->slot_count >= count) {
+    if (staging->slot_count >= count) {
         return COFFER_OK;
     }
-    window_free_slots(window);
-    window->slots = coffer__os_pages_new(count * (size_t)COFFER__CELL);
-    if (window->slots == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a window of %z", (uint64_t)count * COFFER__CELL);
+    staging_free_slots(staging);
+    staging->slots = coffer__os_pages_new(count * (size_t)COFFER__CELL);
+    if (staging->slots == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a staging buffer of %z",
+                            (uint64_t)count * COFFER__CELL);
     }
-    window->slot_count = count;
+    staging->slot_count = count;
     /* A copy to a device takes a detour over the bus between two processors when its memory is at the other one.
        Without a device nothing is asked for: pages then come from next to the thread that reads into them first. */
-    if (window->node >= 0) {
-        (void)coffer__os_pages_near(window->slots, count * (size_t)COFFER__CELL, window->node);
+    if (staging->node >= 0) {
+        (void)coffer__os_pages_near(staging->slots, count * (size_t)COFFER__CELL, staging->node);
     }
     return COFFER_OK;
 }
 
-/* The watch is asked without the mutex, as it may call the user, who may do anything, free another load of this
-   window for example. The slots are made by the first worker, while the window is held by nobody, and those that
-   follow find them large enough. */
-coffer_status coffer__window_enter(coffer_window *window, const void *load, size_t wanted, const coffer__watch *watch,
-                                   coffer_error *err)
+/* The watch is asked without the mutex, as it may call the user, who may do anything, free another load of this staging
+   buffer for example. The slots are made by the first worker, while the staging buffer is held by nobody, and those
+   that follow find them large enough. */
+coffer_status coffer__staging_enter(coffer_staging *staging, const void *load, size_t wanted,
+                                    const coffer__watch *watch, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    coffer__os_mutex_lock(&window->mutex);
-    while (status == COFFER_OK && window->load != NULL && window->load != load) {
-        (void)coffer__os_condition_wait(&window->changed, &window->mutex, COFFER__WATCH_MS);
-        coffer__os_mutex_unlock(&window->mutex);
+    coffer__os_mutex_lock(&staging->mutex);
+    while (status == COFFER_OK && staging->load != NULL && staging->load != load) {
+        (void)coffer__os_condition_wait(&staging->changed, &staging->mutex, COFFER__WATCH_MS);
+        coffer__os_mutex_unlock(&staging->mutex);
         if (watch->stop(watch->ctx)) {
             status = coffer__fail(err, COFFER_ERR_CANCELLED, "the load was cancelled");
         }
-        coffer__os_mutex_lock(&window->mutex);
+        coffer__os_mutex_lock(&staging->mutex);
     }
     if (status == COFFER_OK) {
-        status = window_make_slots(window, wanted, err);
+        status = staging_make_slots(staging, wanted, err);
     }
     if (status == COFFER_OK) {
-        window->load = load;
-        window->users++;
+        staging->load = load;
+        staging->users++;
     }
-    coffer__os_mutex_unlock(&window->mutex);
+    coffer__os_mutex_unlock(&staging->mutex);
     return status;
 }
 
-/* It counts as a user, so the window stays this load's while the worker enters it and leaves it again. */
-bool coffer__window_claim(coffer_window *window, const void *load)
+/* It counts as a user, so the staging buffer stays this load's while the worker enters it and leaves it again. */
+bool coffer__staging_claim(coffer_staging *staging, const void *load)
 {
-    coffer__os_mutex_lock(&window->mutex);
-    const bool free = window->load == NULL;
+    coffer__os_mutex_lock(&staging->mutex);
+    const bool free = staging->load == NULL;
     if (free) {
-        window->load = load;
-        window->users++;
+        staging->load = load;
+        staging->users++;
     }
-    coffer__os_mutex_unlock(&window->mutex);
+    coffer__os_mutex_unlock(&staging->mutex);
     return free;
 }
 
-/* All who wait are woken: the first of them takes the window, and its load's other workers may be among the rest. */
-void coffer__window_leave(coffer_window *window)
+/* All who wait are woken: the first of them takes the staging buffer, and its load's other workers may be among the
+   rest. */
+void coffer__staging_leave(coffer_staging *staging)
 {
-    coffer__os_mutex_lock(&window->mutex);
-    window->users--;
-    if (window->users == 0) {
-        window->load = NULL;
-        coffer__os_condition_wake_all(&window->changed);
+    coffer__os_mutex_lock(&staging->mutex);
+    staging->users--;
+    if (staging->users == 0) {
+        staging->load = NULL;
+        coffer__os_condition_wake_all(&staging->changed);
     }
-    coffer__os_mutex_unlock(&window->mutex);
+    coffer__os_mutex_unlock(&staging->mutex);
 }
 
 /* Several workers come here for the same device at once; the first registers, and the others wait for it under the
    mutex, since they must not copy before. */
-coffer_status coffer__window_pin(coffer_window *window, coffer_device *device, coffer_error *err)
+coffer_status coffer__staging_pin(coffer_staging *staging, coffer_device *device, coffer_error *err)
 {
-    coffer__os_mutex_lock(&window->mutex);
-    const coffer_status status = coffer__pins_add(&window->pins, device, window->slots,
-                                                  window->slot_count * (size_t)COFFER__CELL, &window->allocator, err);
-    coffer__os_mutex_unlock(&window->mutex);
+    coffer__os_mutex_lock(&staging->mutex);
+    const coffer_status status = coffer__pins_add(&staging->pins, device, staging->slots,
+                                                  staging->slot_count * (size_t)COFFER__CELL, &staging->allocator, err);
+    coffer__os_mutex_unlock(&staging->mutex);
     return status;
 }

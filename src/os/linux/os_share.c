@@ -15,7 +15,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -212,18 +211,22 @@ typedef union os_passing {
     char capacity[CMSG_SPACE(OS_MAX_PASSED * sizeof(int))];
 } os_passing;
 
-/* One byte, since a message without any would be an end. A fresh connection has space for it, so nothing waits; if it
+/* A message of one byte, since one without any would be an end. */
+static struct msghdr os_message(struct iovec *byte, os_passing *passing, size_t passing_size)
+{
+    memset(passing, 0, sizeof *passing);
+    return (struct msghdr){ .msg_iov = byte, .msg_iovlen = 1, .msg_control = passing, .msg_controllen = passing_size };
+}
+
+/* A fresh connection has space for the message, so nothing waits; if it
    has not, that process gets nothing. The receiver gets a descriptor of its own for the same open file, so that this
    process may close its own at any time. */
 static bool os_pass(int to, int fd)
 {
     os_passing passing;
-    memset(&passing, 0, sizeof passing);
     char byte = 0;
     struct iovec bytes = { &byte, 1 };
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &passing, .msg_controllen = CMSG_SPACE(sizeof fd)
-    };
+    struct msghdr message = os_message(&bytes, &passing, CMSG_SPACE(sizeof fd));
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -330,12 +333,9 @@ static int os_first_passed(struct msghdr *message)
 static int os_take_passed(int from, int *fd)
 {
     os_passing passing;
-    memset(&passing, 0, sizeof passing);
     char byte = 0;
     struct iovec bytes = { &byte, 1 };
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &passing, .msg_controllen = sizeof passing
-    };
+    struct msghdr message = os_message(&bytes, &passing, sizeof passing);
     ssize_t got = -1;
     do {
         got = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
@@ -418,27 +418,8 @@ static struct flock os_byte(uint64_t byte)
     return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1 };
 }
 
-/* The memory, opened once more. The descriptors that were passed on are all of one opening, and a lock of it would be
-   everybody's. It is compared, as what is mounted at /proc may be something else. */
-static int os_open_again(int fd, int *again)
-{
-    char path[32];
-    struct stat from;
-    struct stat found;
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int os_error = coffer__os_open_with(path, O_RDWR, 0, again);
-    if (os_error != 0) {
-        return os_error;
-    }
-    if (fstat(fd, &from) != 0 || fstat(*again, &found) != 0 || from.st_dev != found.st_dev ||
-        from.st_ino != found.st_ino) {
-        (void)close(*again);
-        return ENOENT;
-    }
-    return 0;
-}
-
-/* A lock that belongs to the opening, and not to the process: that one goes when any descriptor of the memory is
+/* The memory is opened once more: the descriptors that were passed on are all of one opening, and a lock of it would be
+   everybody's. The lock belongs to the opening, and not to the process: that one goes when any descriptor of the memory is
    closed, so it would not outlast another load of the process that was in the group for a moment, or another rank of
    it. Where there is no such lock, or no /proc, that one has to do. It does not wait: a byte that somebody else holds
    is an answer at once. */
@@ -447,7 +428,7 @@ int coffer__os_hold_byte(int fd, uint64_t byte, int *holder)
     struct flock lock = os_byte(byte);
     int again = -1;
     *holder = -1;
-    if (os_open_again(fd, &again) == 0) {
+    if (coffer__os_open_by_number(fd, O_RDWR, &again) == 0) {
         if (fcntl(again, F_OFD_SETLK, &lock) == 0) {
             *holder = again;
             return 0;

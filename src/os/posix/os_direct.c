@@ -12,7 +12,6 @@
 #include "os_posix.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -28,35 +27,12 @@
 
 #if defined(__linux__) && defined(O_DIRECT)
 
-/* Opens the file of `fd` by its name in /proc, which needs the same rights as opening it by any other name. It has
-   bytes at places, so that opening it waits for nobody. The name in /proc leads to the open file also when its path
-   was renamed or removed, or another file has taken its name. In a mount that is no real /proc the name could lead
-   anywhere, and therefore the comparison. */
-static int os_open_by_number(int fd, int flags, int *again)
-{
-    char path[32];
-    struct stat meant;
-    struct stat opened;
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    const int os_error = coffer__os_open_with(path, O_RDONLY | flags, 0, again);
-    if (os_error != 0) {
-        return os_error == ENOENT ? EOPNOTSUPP : os_error; /* there is no /proc */
-    }
-    if (fstat(fd, &meant) == 0 && fstat(*again, &opened) == 0 && meant.st_dev == opened.st_dev &&
-        meant.st_ino == opened.st_ino) {
-        return 0;
-    }
-    (void)close(*again);
-    *again = -1;
-    return ESTALE;
-}
-
 /* The advice is about this open file alone. On the shared descriptor it would change how the program's own reads
    behave. It turns the system's reading ahead off, which guesses at what is planned here; it is only a hint, so a
    failure changes nothing. */
 int coffer__os_open_again(int fd, int *again)
 {
-    const int os_error = os_open_by_number(fd, 0, again);
+    const int os_error = coffer__os_open_by_number(fd, O_RDONLY, again);
     if (os_error == 0) {
         (void)posix_fadvise(*again, 0, 0, POSIX_FADV_RANDOM);
     }
@@ -142,7 +118,7 @@ static int os_find_block(int fd, uint32_t *block)
    block was read by it. */
 int coffer__os_open_direct(int fd, int *direct, uint32_t *block)
 {
-    int os_error = os_open_by_number(fd, O_DIRECT, direct);
+    int os_error = coffer__os_open_by_number(fd, O_RDONLY | O_DIRECT, direct);
     if (os_error != 0) {
         return os_error;
     }

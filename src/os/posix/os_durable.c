@@ -73,17 +73,6 @@ int coffer__os_open_directory(const char *path, int *directory)
     return coffer__os_open_with(path, O_RDONLY | O_DIRECTORY, 0, directory);
 }
 
-int coffer__os_sync_directory(const char *path)
-{
-    int directory = -1;
-    int os_error = coffer__os_open_directory(path, &directory);
-    if (os_error == 0) {
-        os_error = coffer__os_sync_names(directory);
-        (void)coffer__os_close(directory);
-    }
-    return os_error;
-}
-
 int coffer__os_rename(const char *from, const char *to)
 {
     return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;

@@ -60,12 +60,35 @@ int coffer__os_create(const char *path, bool secret, int *fd)
     return coffer__os_open_with(path, O_RDWR | O_CREAT | O_EXCL, os_new_mode(secret), fd);
 }
 
-#ifdef O_TMPFILE
+#ifdef __linux__
 /* The name under which the file of a descriptor can be opened or linked, whether it has another one or not. */
 #define OS_FD_NAME_SIZE 32
 static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
 {
     (void)snprintf(name, OS_FD_NAME_SIZE, "/proc/self/fd/%d", fd);
+}
+
+/* The name in /proc leads to the open file also when its path was renamed or removed, or another file has taken its name,
+   and needs the same rights as any other name. The file has bytes at places, so that opening it waits for nobody. In a
+   mount that is no real /proc the name could lead anywhere, and therefore the comparison. */
+int coffer__os_open_by_number(int fd, int flags, int *again)
+{
+    char name[OS_FD_NAME_SIZE];
+    struct stat meant;
+    struct stat opened;
+    os_fd_name(fd, name);
+    const int os_error = coffer__os_open_with(name, flags, 0, again);
+    if (os_error != 0) {
+        *again = -1;
+        return os_error == ENOENT ? EOPNOTSUPP : os_error; /* there is no /proc */
+    }
+    if (fstat(fd, &meant) == 0 && fstat(*again, &opened) == 0 && meant.st_dev == opened.st_dev &&
+        meant.st_ino == opened.st_ino) {
+        return 0;
+    }
+    (void)close(*again);
+    *again = -1;
+    return ESTALE;
 }
 #endif
 
@@ -365,17 +388,10 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
 
 /*
  * Holes are found with lseek, which moves the descriptor's position. The descriptor may be the program's,
- * which may read by that position in another thread or process. Opening /proc/self/fd/N makes a new open
- * file of the same file, with a position of its own. Only Linux has that; elsewhere files have no holes.
+ * which may read by that position in another thread or process. Opening it once more makes a new open file of
+ * the same file, with a position of its own. Only Linux has that; elsewhere files have no holes.
  */
 #if defined(__linux__) && defined(SEEK_DATA)
-static int os_open_anew(int fd)
-{
-    char path[32];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* The answer of lseek, or `otherwise` if it fails. */
 static uint64_t os_look(int fd, uint64_t offset, int whence, uint64_t otherwise)
 {
@@ -386,8 +402,8 @@ static uint64_t os_look(int fd, uint64_t offset, int whence, uint64_t otherwise)
 /* ENXIO is the one error that is an answer; after any other, everything counts as data. */
 uint64_t coffer__os_next_data(int fd, uint64_t offset)
 {
-    const int own = os_open_anew(fd);
-    if (own < 0) {
+    int own = -1;
+    if (coffer__os_open_by_number(fd, O_RDONLY, &own) != 0) {
         return offset;
     }
     errno = 0;
@@ -407,8 +423,8 @@ uint64_t coffer__os_next_hole(int fd, uint64_t offset)
     if (fstat(fd, &info) != 0 || (uint64_t)info.st_blocks * 512 >= (uint64_t)info.st_size) {
         return UINT64_MAX;
     }
-    const int own = os_open_anew(fd);
-    if (own < 0) {
+    int own = -1;
+    if (coffer__os_open_by_number(fd, O_RDONLY, &own) != 0) {
         return UINT64_MAX;
     }
     /* SEEK_HOLE reports a hole at the end of every file. It does not count. */

@@ -84,6 +84,9 @@ static inline int memfd_create(const char *label, unsigned flags)
 int coffer__os_thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *arg);
 /* os_files.c: opens with O_CLOEXEC, and repeats what a signal interrupted. */
 int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd);
+/* os_files.c: opens the file of a descriptor once more, as a new open file of its own; *again is -1 after a failure.
+   EOPNOTSUPP where there is no /proc, ESTALE where that leads elsewhere. Linux alone. */
+int coffer__os_open_by_number(int fd, int flags, int *again);
 /* os_files.c: whether the end of the range is within the system's offsets. */
 bool coffer__os_offset_fits(uint64_t offset, uint64_t size);
 /* os_memory.c: private memory that begins at a multiple of a huge page; NULL: there is none. */

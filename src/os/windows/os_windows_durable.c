@@ -56,17 +56,6 @@ int coffer__os_open_directory(const char *path, int *directory)
     return 0;
 }
 
-int coffer__os_sync_directory(const char *path)
-{
-    int directory = -1;
-    int os_error = coffer__os_open_directory(path, &directory);
-    if (os_error == 0) {
-        os_error = coffer__os_sync_names(directory);
-        (void)coffer__os_close(directory);
-    }
-    return os_error;
-}
-
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* FileDispositionInfoEx and FileRenameInfoEx, whose numbers not all headers have. */

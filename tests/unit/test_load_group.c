@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several processes load one model together: each gets its bytes, whatever becomes of the others, and the disk gives each
- * byte once. The ranks are processes; test_share.c has the protocol, step by step.
+ * Several processes load one model together: each gets its bytes, whatever becomes of the others, and the disk gives
+ * each byte once. The ranks are processes; test_group.c has the protocol, step by step.
  */
 #define _GNU_SOURCE
 
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "staging.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
-#include "staging.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -152,13 +152,13 @@ static bool is_right(const job *of, uint32_t rank, const coffer *model, const co
     const size_t dim = dimension_of(tensor, number);
     const bool split = !of->expert && dim != SIZE_MAX && tensor->shape[dim] % of->world == 0;
     for (size_t i = 0; i < tensor->rank; i++) {
-        const int64_t share = split && i == dim ? (int64_t)(tensor->shape[i] / of->world) : (int64_t)tensor->shape[i];
-        const int64_t from = split && i == dim ? share * (int64_t)rank : 0;
+        const int64_t member = split && i == dim ? (int64_t)(tensor->shape[i] / of->world) : (int64_t)tensor->shape[i];
+        const int64_t from = split && i == dim ? member * (int64_t)rank : 0;
         indices[i] = (coffer_index){ .kind = COFFER_INDEX_RANGE,
                                      .has_start = true,
                                      .has_stop = true,
                                      .start = from,
-                                     .stop = from + share,
+                                     .stop = from + member,
                                      .step = 1 };
     }
     uint8_t *bytes = malloc((size_t)loaded->size + 1);
@@ -212,9 +212,9 @@ static int take_all(const job *of, uint32_t rank, const coffer *model, coffer_lo
 static int load_all(const job *of, rank_state *state, const coffer *model, coffer_plan *plan)
 {
     coffer_error err;
-    coffer_window *window = NULL;
+    coffer_staging *staging = NULL;
     coffer_load *load = NULL;
-    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options how = COFFER_STAGING_OPTIONS_INIT;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     how.memory = of->memory;
     how.threads = of->threads;
@@ -223,15 +223,15 @@ static int load_all(const job *of, rank_state *state, const coffer *model, coffe
     how.rank = state->rank;
     options.progress = on_progress;
     options.progress_ctx = state;
-    if (coffer_window_new(&window, &how, &err) != COFFER_OK) {
+    if (coffer_staging_new(&staging, &how, &err) != COFFER_OK) {
         return ENDS_BADLY;
     }
-    window->patience_ms = of->patience_ms;
+    staging->patience_ms = of->patience_ms;
     int end = ENDS_BADLY;
-    const coffer_status status = coffer_load_start(&load, plan, window, &options, &err);
+    const coffer_status status = coffer_load_start(&load, plan, staging, &options, &err);
     end = status == COFFER_OK ? take_all(of, state->rank, model, load, &err) : end_of_failure(status, &err);
     coffer_load_free(load);
-    coffer_window_free(window);
+    coffer_staging_free(staging);
     return end;
 }
 
@@ -432,8 +432,8 @@ static void test_a_rank_that_is_cancelled_harms_nobody(void **state)
     at_each_chunk(FATE_CANCELS, 1500, ENDS_CANCELLED);
 }
 
-/* A rank that runs out of memory fails, and so do the others: a model of which a part is missing is of no use. It may need
-   no more memory, though, and the others may have finished; so it is tried until they learn of it. */
+/* A rank that runs out of memory fails, and so do the others: a model of which a part is missing is of no use. It may
+   need no more memory, though, and the others may have finished; so it is tried until they learn of it. */
 static void test_a_failure_reaches_all(void **state)
 {
     (void)state;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The protocol by which processes share what they read. Each rank is a process of its own, which is killed, stopped or
- * failed at any step. What it "reads" of a cell are stamps, a few words at the start of each block that say which cell and
- * block it is, so that thousands of cells take no time, and a buffer that was reused too early shows.
+ * failed at any step. What it "reads" of a cell are stamps, a few words at the start of each block that say which cell
+ * and block it is, so that thousands of cells take no time, and a buffer that was reused too early shows.
  */
 #define _GNU_SOURCE
 
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "os.h"
 #include "group.h"
+#include "os.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_memory.h"
@@ -83,7 +83,7 @@ static void fill(uint8_t *buffer, uint32_t cell, uint32_t blocks)
     for (uint32_t block = 0; block < 32; block++) {
         for (uint32_t i = 0; (blocks >> block & 1) != 0 && i < STAMP_WORDS; i++) {
             const uint32_t word = stamp(cell, block, i);
-            memcpy(buffer + block * COFFER__SHARE_BLOCK + i * sizeof word, &word, sizeof word);
+            memcpy(buffer + block * COFFER__GROUP_BLOCK + i * sizeof word, &word, sizeof word);
         }
     }
 }
@@ -93,7 +93,7 @@ static bool is_right(const uint8_t *buffer, uint32_t cell, uint32_t blocks)
     for (uint32_t block = 0; block < 32; block++) {
         for (uint32_t i = 0; (blocks >> block & 1) != 0 && i < STAMP_WORDS; i++) {
             uint32_t word = 0;
-            memcpy(&word, buffer + block * COFFER__SHARE_BLOCK + i * sizeof word, sizeof word);
+            memcpy(&word, buffer + block * COFFER__GROUP_BLOCK + i * sizeof word, sizeof word);
             if (word != stamp(cell, block, i)) {
                 return false;
             }
@@ -107,7 +107,7 @@ static uint32_t wants_all(uint32_t rank, uint32_t ranks, uint32_t cell)
     (void)rank;
     (void)ranks;
     (void)cell;
-    return COFFER__SHARE_ALL_BLOCKS;
+    return COFFER__GROUP_ALL_BLOCKS;
 }
 
 /* An eighth of each cell for all, stretches for one rank each, cells for some, and cells for nobody. */
@@ -118,7 +118,7 @@ static uint32_t wants_mixed(uint32_t rank, uint32_t ranks, uint32_t cell)
         return UINT32_C(0xF) << (rank % 8 * 4);
     }
     if (kind == 1) {
-        return cell % ranks == rank ? COFFER__SHARE_ALL_BLOCKS : 0;
+        return cell % ranks == rank ? COFFER__GROUP_ALL_BLOCKS : 0;
     }
     return kind == 2 && (cell + rank) % 3 != 0 ? UINT32_C(0x00FFFF00) : 0;
 }
@@ -164,15 +164,15 @@ static void on_step(void *ctx, const char *what)
 }
 
 /* Reads one cell for all, if there is one to read. */
-static bool read_for_all(coffer__share *share, const group *g)
+static bool read_for_all(coffer__group *member, const group *g)
 {
-    coffer__share_claim claim;
-    if (!coffer__share_claim_next(share, &claim)) {
+    coffer__group_claim claim;
+    if (!coffer__group_claim_next(member, &claim)) {
         return false;
     }
-    fill(coffer__share_buffer(&share->table, claim.buffer), claim.cell, claim.blocks);
+    fill(coffer__group_buffer(&member->table, claim.buffer), claim.cell, claim.blocks);
     atomic_fetch_add(&g->seen->read[claim.cell], 1);
-    coffer__share_bring(share, &claim);
+    coffer__group_bring(member, &claim);
     return true;
 }
 
@@ -182,7 +182,7 @@ static void read_alone(const group *g, uint32_t cell)
 }
 
 /* Waits for one cell that was asked for and checks it; reads what is to be read meanwhile. */
-static int take(coffer__share *share, rank_state *state, uint32_t cell, uint32_t blocks)
+static int take(coffer__group *member, rank_state *state, uint32_t cell, uint32_t blocks)
 {
     for (;;) {
         coffer_error err;
@@ -191,31 +191,31 @@ static int take(coffer__share *share, rank_state *state, uint32_t cell, uint32_t
         if (state->fails) {
             return ENDS_BY_ITSELF;
         }
-        const uint32_t seen = coffer__share_seen(share);
-        if (coffer__share_check(share, &err) != COFFER_OK) {
+        const uint32_t seen = coffer__group_seen(member);
+        if (coffer__group_check(member, &err) != COFFER_OK) {
             return err.code == COFFER_ERR_PEER && strstr(err.message, "the disk is on fire") != NULL ? ENDS_BY_A_PEER
                                                                                                      : ENDS_OTHERWISE;
         }
-        const coffer__share_view_of view = coffer__share_find(share, cell, blocks, &buffer, &blamed);
-        if (view == COFFER__SHARE_GONE) {
-            coffer__share_pass(share, cell, COFFER__SHARE_NOBODY);
+        const coffer__group_view_of view = coffer__group_find(member, cell, blocks, &buffer, &blamed);
+        if (view == COFFER__GROUP_GONE) {
+            coffer__group_pass(member, cell, COFFER__GROUP_NOBODY);
             read_alone(state->group, cell);
             return ENDS_WELL;
         }
-        if (view == COFFER__SHARE_HERE) {
+        if (view == COFFER__GROUP_HERE) {
             (void)usleep(state->group->pace);
-            const bool right = is_right(coffer__share_buffer(&share->table, buffer), cell, blocks);
-            coffer__share_pass(share, cell, buffer);
+            const bool right = is_right(coffer__group_buffer(&member->table, buffer), cell, blocks);
+            coffer__group_pass(member, cell, buffer);
             return right ? ENDS_WELL : ENDS_WITH_WRONG_BYTES;
         }
-        coffer__share_tend(share);
-        if (!read_for_all(share, state->group)) {
-            coffer__share_wait(share, seen, blamed);
+        coffer__group_tend(member);
+        if (!read_for_all(member, state->group)) {
+            coffer__group_wait(member, seen, blamed);
         }
     }
 }
 
-static int load_cells(coffer__share *share, rank_state *state, const uint32_t *wanted)
+static int load_cells(coffer__group *member, rank_state *state, const uint32_t *wanted)
 {
     const group *g = state->group;
     for (uint32_t i = 0; i < g->cells; i++) {
@@ -223,11 +223,11 @@ static int load_cells(coffer__share *share, rank_state *state, const uint32_t *w
         if (wanted[cell] == 0) {
             continue;
         }
-        if (!coffer__share_ask(share, cell)) {
+        if (!coffer__group_ask(member, cell)) {
             read_alone(g, cell);
             continue;
         }
-        const int end = take(share, state, cell, wanted[cell]);
+        const int end = take(member, state, cell, wanted[cell]);
         if (end != ENDS_WELL) {
             return end;
         }
@@ -235,17 +235,17 @@ static int load_cells(coffer__share *share, rank_state *state, const uint32_t *w
     return ENDS_WELL;
 }
 
-static void wait_for_all(coffer__share *share, const group *g)
+static void wait_for_all(coffer__group *member, const group *g)
 {
     atomic_fetch_add(&g->seen->entered, 1);
     while (g->gather && atomic_load(&g->seen->entered) < g->ranks) {
-        coffer__share_wait(share, coffer__share_seen(share), COFFER__SHARE_NOBODY);
+        coffer__group_wait(member, coffer__group_seen(member), COFFER__GROUP_NOBODY);
     }
 }
 
-static coffer__share_options options_of(const group *g, const uint32_t *wanted, rank_state *state)
+static coffer__group_options options_of(const group *g, const uint32_t *wanted, rank_state *state)
 {
-    return (coffer__share_options){
+    return (coffer__group_options){
         .allocator = coffer_libc_allocator(),
         .identity = g->identity,
         .group = "test",
@@ -266,26 +266,26 @@ static int rank_main(const group *g, uint32_t rank)
     rank_state state = { g, rank, false };
     uint32_t wanted[MAX_CELLS];
     coffer_error err;
-    coffer__share *share = NULL;
+    coffer__group *member = NULL;
     for (uint32_t i = 0; i < g->cells; i++) {
         wanted[i] = g->wants(rank, g->ranks, i);
     }
-    const coffer__share_options options = options_of(g, wanted, &state);
-    if (coffer__share_enter(&share, &options, NULL, &err) != COFFER_OK) {
+    const coffer__group_options options = options_of(g, wanted, &state);
+    if (coffer__group_enter(&member, &options, NULL, &err) != COFFER_OK) {
         return ENDS_OTHERWISE;
     }
-    if (share == NULL) {
+    if (member == NULL) {
         atomic_fetch_add(&g->seen->private_ranks, 1);
         return ENDS_WELL; /* it would read by itself */
     }
-    wait_for_all(share, g);
-    int end = load_cells(share, &state, wanted);
+    wait_for_all(member, g);
+    int end = load_cells(member, &state, wanted);
     if (end == ENDS_BY_ITSELF && g->fate == FATE_FAILS) {
         const coffer_error failure = { .code = COFFER_ERR_IO, .message = "the disk is on fire" };
-        coffer__share_fail(share, &failure);
+        coffer__group_fail(member, &failure);
     }
-    atomic_store(&g->seen->strikes, atomic_load(&share->table.head->counts.strikes));
-    coffer__share_leave(share);
+    atomic_store(&g->seen->strikes, atomic_load(&member->table.head->counts.strikes));
+    coffer__group_leave(member);
     return end;
 }
 
@@ -481,19 +481,19 @@ static void missing_ranks_are_given_up_together(void **state)
     rank_state rank = { &g, 2, false };
     uint32_t wanted[MAX_CELLS];
     coffer_error err;
-    coffer__share *share = NULL;
+    coffer__group *member = NULL;
     for (uint32_t i = 0; i < g.cells; i++) {
-        wanted[i] = COFFER__SHARE_ALL_BLOCKS;
+        wanted[i] = COFFER__GROUP_ALL_BLOCKS;
     }
-    const coffer__share_options options = options_of(&g, wanted, &rank);
-    assert_int_equal(coffer__share_enter(&share, &options, NULL, &err), COFFER_OK);
-    assert_non_null(share);
-    const coffer__share_head *head = share->table.head;
+    const coffer__group_options options = options_of(&g, wanted, &rank);
+    assert_int_equal(coffer__group_enter(&member, &options, NULL, &err), COFFER_OK);
+    assert_non_null(member);
+    const coffer__group_head *head = member->table.head;
     while (atomic_load(&head->counts.strikes) == 0) {
-        coffer__share_wait(share, coffer__share_seen(share), 0);
+        coffer__group_wait(member, coffer__group_seen(member), 0);
     }
     assert_int_equal(atomic_load(&head->counts.strikes), 3);
-    coffer__share_leave(share);
+    coffer__group_leave(member);
     group_end(&g);
 }
 
@@ -553,10 +553,10 @@ static void sessions_follow_each_other(void **state)
 
 typedef enum nonsense { SAYS_NOTHING, HANGS_UP, PASSES_A_PIPE, PASSES_ODD_MEMORY, PASSES_ZEROS, WRONG_USER } nonsense;
 
-static int odd_memory(const coffer__share_shape *shape, nonsense kind)
+static int odd_memory(const coffer__group_shape *shape, nonsense kind)
 {
     int fd = -1;
-    const uint64_t size = kind == PASSES_ZEROS ? coffer__share_size(shape) : 4097;
+    const uint64_t size = kind == PASSES_ZEROS ? coffer__group_size(shape) : 4097;
     if (coffer__os_shared_new("odd", size, &fd) != 0 || coffer__os_shared_seal(fd, false) != 0) {
         return -1;
     }
@@ -568,15 +568,15 @@ static int answer_nonsense(const group *g, nonsense kind, int ready)
 {
     uint32_t wanted[MAX_CELLS] = { 0 };
     rank_state state = { g, 0, false };
-    const coffer__share_options options = options_of(g, wanted, &state);
-    coffer__share_shape shape;
-    char name[COFFER__SHARE_NAME];
+    const coffer__group_options options = options_of(g, wanted, &state);
+    coffer__group_shape shape;
+    char name[COFFER__GROUP_NAME];
     int listener = -1;
     int pipes[2];
-    if (!coffer__share_shape_of(&options, &shape)) {
+    if (!coffer__group_shape_of(&options, &shape)) {
         return 1;
     }
-    coffer__share_name(name, &shape, 0);
+    coffer__group_name(name, &shape, 0);
     if (kind == WRONG_USER && setuid(4711) != 0) {
         return 1;
     }
@@ -638,11 +638,11 @@ static void a_caller_that_talks_disturbs_nobody(void **state)
     if (child == 0) {
         uint32_t wanted[MAX_CELLS] = { 0 };
         rank_state nobody = { &g, 0, false };
-        const coffer__share_options options = options_of(&g, wanted, &nobody);
-        coffer__share_shape shape;
-        char name[COFFER__SHARE_NAME];
-        (void)coffer__share_shape_of(&options, &shape);
-        coffer__share_name(name, &shape, 0);
+        const coffer__group_options options = options_of(&g, wanted, &nobody);
+        coffer__group_shape shape;
+        char name[COFFER__GROUP_NAME];
+        (void)coffer__group_shape_of(&options, &shape);
+        coffer__group_name(name, &shape, 0);
         for (;;) {
             int caller = -1;
             if (coffer__os_call(name, &caller) == 0) {
@@ -681,7 +681,8 @@ static uint64_t huge_bytes(const void *base)
     return (uint64_t)kilobytes * 1024;
 }
 
-/* Whether the system makes huge pages of small ones when it is asked to, and has one now, and says so: qemu does not. */
+/* Whether the system makes huge pages of small ones when it is asked to, and has one now, and says so: qemu does not.
+   */
 static bool has_huge_pages(void)
 {
     const int collapse = 25;

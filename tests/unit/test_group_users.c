@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing is shared with a process whose user cannot be told from this one's. The system's answers about users are made up
- * here: what is asked is only what the library makes of them.
+ * Nothing is shared with a process whose user cannot be told from this one's. The system's answers about users are made
+ * up here: what is asked is only what the library makes of them.
  */
 #define _GNU_SOURCE
 
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "cached.h"
 #include "os.h"
+#include "served.h"
 #include "support_file.h"
 #include "support_load.h"
 
@@ -27,7 +27,7 @@
 static uid_t me;
 static uid_t peer;
 
-/* ---- what the system says --------------------------------------------------------------------------------------- */
+/* ---- what the system says ---------------------------------------------------------------------------------------- */
 
 uid_t geteuid(void)
 {
@@ -106,7 +106,7 @@ static void nothing_is_passed_to_the_unknown_user(void **state)
     (void)close(listener);
 }
 
-/* ---- keepers ------------------------------------------------------------------------------------------------------ */
+/* ---- keepers ----------------------------------------------------------------------------------------------------- */
 
 static coffer *small_model(void)
 {
@@ -114,17 +114,17 @@ static coffer *small_model(void)
     return random_model(&of, 5, 1 << 10, UINT64_C(1) << 40, COFFER_NO_ALGORITHM, NULL);
 }
 
-static coffer_status keep(coffer_keeper **keeper, coffer_error *err)
+static coffer_status keep(coffer_cache_server **keeper, coffer_error *err)
 {
-    return coffer_keeper_new(keeper, work_path("model.safetensors"), NULL, NULL, NULL, err);
+    return coffer_cache_server_new(keeper, work_path("model.safetensors"), NULL, NULL, NULL, err);
 }
 
 static size_t kept_files(const coffer *model)
 {
-    coffer__kept *kept = NULL;
-    assert_int_equal(coffer__kept_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
+    coffer__served *kept = NULL;
+    assert_int_equal(coffer__served_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
     const size_t found = kept == NULL ? 0 : kept->found;
-    coffer__kept_end(kept);
+    coffer__served_end(kept);
     return found;
 }
 
@@ -132,14 +132,14 @@ static void a_keeper_is_only_for_a_user_who_is_known(void **state)
 {
     (void)state;
     coffer_error err;
-    coffer_keeper *keeper = NULL;
+    coffer_cache_server *keeper = NULL;
     coffer *model = small_model();
     me = peer = SOMEBODY;
     assert_int_equal(keep(&keeper, &err), COFFER_OK);
     assert_int_equal(kept_files(model), 1);
     me = peer = overflow_user();
     assert_int_equal(kept_files(model), 0);
-    coffer_keeper_free(keeper);
+    coffer_cache_server_free(keeper);
     assert_int_equal(keep(&keeper, &err), COFFER_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "namespace"));
     coffer_close(model);
@@ -149,13 +149,13 @@ static void a_stranger_with_the_name_is_told_as_one(void **state)
 {
     (void)state;
     coffer_error err;
-    coffer_keeper *keeper = NULL;
+    coffer_cache_server *keeper = NULL;
     coffer__os_info info;
-    char name[COFFER__KEPT_NAME];
+    char name[COFFER__SERVED_NAME];
     coffer *model = small_model();
     me = peer = SOMEBODY;
     assert_int_equal(coffer__os_inspect(work_path("model.safetensors"), true, &info), 0);
-    coffer__kept_name(name, &info);
+    coffer__served_name(name, &info);
     const int listener = answer_by(name);
     peer = STRANGER;
     assert_int_equal(keep(&keeper, &err), COFFER_ERR_LOCKED);
@@ -169,7 +169,7 @@ static void a_stranger_with_the_name_is_told_as_one(void **state)
     assert_null(strstr(err.message, "another user"));
     (void)close(listener);
     assert_int_equal(keep(&keeper, &err), COFFER_OK);
-    coffer_keeper_free(keeper);
+    coffer_cache_server_free(keeper);
     coffer_close(model);
 }
 
