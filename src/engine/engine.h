@@ -97,9 +97,8 @@ coffer_status coffer__file_reader_open(coffer__file_reader *file_reader, const c
                                        coffer_error *err);
 /* When no reader has a request of it. */
 void coffer__file_reader_close(coffer__file_reader *file_reader);
-/* Which engine of the public ones reads it, and what it is called. */
+/* Which engine of the public ones reads it. */
 coffer_engine coffer__file_reader_engine(const coffer__file_reader *file_reader);
-const char *coffer__file_reader_engine_name(const coffer__file_reader *file_reader);
 /* The part of a range that can be read right to `to`, where its first byte belongs, without a byte before or after it
    being touched: from *offset on, *size bytes; none (*size 0) where address and offset do not agree. */
 void coffer__file_reader_within(const coffer__file_reader *file_reader, const void *to, uint64_t *offset,

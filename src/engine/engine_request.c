@@ -76,8 +76,3 @@ coffer_engine coffer__file_reader_engine(const coffer__file_reader *file_reader)
 {
     return file_reader->engine->id;
 }
-
-const char *coffer__file_reader_engine_name(const coffer__file_reader *file_reader)
-{
-    return file_reader->engine->name;
-}

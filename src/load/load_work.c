@@ -1,54 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each worker does, until nothing is left: it fills its chunk source with chunks of the schedule, waits for one to
- * come, and delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is
- * held until it has arrived.
+ * come, and has it delivered (load_deliver.c). What goes to a device is queued there, and the chunk is held until it has
+ * arrived.
  */
 #include "alloc.h"
 #include "device_queue.h"
-#include "engine.h"
 #include "error.h"
-#include "load_digest.h"
-#include "loading.h"
-#include "model.h"
-
-#include <string.h>
+#include "load_worker.h"
 
 #define WORK_MAX_THREADS 64u
-#define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
-
-/* A chunk with what the worker remembers of it. It begins with the chunk source's view of it, so a chunk that the chunk
-   source gives back is cast to this. */
-typedef struct work_chunk {
-    coffer__chunk base;
-    struct work_chunk *next; /* of those that are spare, or held */
-    struct work_chunk *made; /* the one that was made before it */
-    uint64_t taken;          /* bytes of copy ops in it */
-    bool from_cache;         /* it was begun while others were waited for */
-    size_t hashed;           /* parts that were looked at for hashing in the slot */
-    uint32_t *due;           /* items to be hashed or verified now that it is there; space for its parts */
-    size_t due_capacity;
-    uint64_t tickets[COFFER__SPACES]; /* of the worker's device queues; 0: nothing went there */
-} work_chunk;
-
-/* All of it belongs to the worker's thread, but for `load`. So the lists of chunks need no lock; what others may
-   see is in the load. */
-struct coffer__load_worker {
-    coffer__thread_pool_worker base;
-    coffer_load *load;
-    coffer__watch watch;
-    coffer__chunk_source *chunk_source;
-    work_chunk *made;
-    work_chunk *spare;
-    work_chunk *pending;    /* the chunk source had no space for it */
-    size_t under_way;       /* in the chunk source */
-    bool mixed;             /* the last chunk was of a file that is partly in the page cache */
-    bool from_cache;        /* a chunk is in the chunk source that was begun while others are waited for */
-    uint64_t waited;        /* nanoseconds for the chunk source, not counted yet, … */
-    uint64_t waited_device; /* … and for devices */
-    coffer__device_queue *device_queues[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
-    work_chunk *held; /* a list, the oldest first, of chunks that came and still need their slots */
-};
 
 /* What came of the attempt to begin a chunk. */
 typedef enum work_begun {
@@ -102,9 +63,9 @@ static bool work_stop(void *ctx)
 /* Chunks are kept and used again with their lists, so a load allocates as many as it ever has in progress at once,
    and then none. All of them are in the list `made`, whatever else becomes of them: a failure may simply drop a
    chunk, and it is freed with its worker. */
-static work_chunk *work_new_chunk(coffer__load_worker *worker, coffer_error *err)
+static coffer__work_chunk *work_new_chunk(coffer__load_worker *worker, coffer_error *err)
 {
-    work_chunk *chunk = worker->spare;
+    coffer__work_chunk *chunk = worker->spare;
     if (chunk != NULL) {
         worker->spare = chunk->next;
         return chunk;
@@ -120,7 +81,7 @@ static work_chunk *work_new_chunk(coffer__load_worker *worker, coffer_error *err
 }
 
 /* The lists of its spans, parts and due items stay with it. */
-static void work_spare(coffer__load_worker *worker, work_chunk *chunk)
+static void work_spare(coffer__load_worker *worker, coffer__work_chunk *chunk)
 {
     chunk->next = worker->spare;
     worker->spare = chunk;
@@ -163,10 +124,11 @@ static void work_set_destinations(const coffer_load *load, coffer__chunk *chunk)
    becomes so, as no item is going to become ready that would wake them. That an item was refused while others gave a
    chunk does not count: what was taken in may have more chunks to come, also at a moment when none of them is in
    progress. */
-static coffer_status work_advance(coffer__load_worker *worker, work_chunk **chunk, work_begun *begun, coffer_error *err)
+static coffer_status work_advance(coffer__load_worker *worker, coffer__work_chunk **chunk, work_begun *begun,
+                                  coffer_error *err)
 {
     coffer_load *load = worker->load;
-    work_chunk *next = work_new_chunk(worker, err);
+    coffer__work_chunk *next = work_new_chunk(worker, err);
     bool over = false;
     *chunk = NULL;
     if (next == NULL) {
@@ -207,13 +169,13 @@ static coffer__residency work_residency(const coffer_load *load, const coffer__c
 
 /* Goes on in the schedule to a chunk whose bytes are where this worker wants them, and defers the others on the way.
    Where there are too many of those, a worker that waits for nothing takes what comes. */
-static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__residency wanted, work_chunk **chunk,
+static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__residency wanted, coffer__work_chunk **chunk,
                                      work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
     coffer_status status = COFFER_OK;
     while (status == COFFER_OK && *chunk == NULL && *begun == WORK_BEGUN) {
-        work_chunk *next = NULL;
+        coffer__work_chunk *next = NULL;
         if (wanted == COFFER__CACHED && coffer__deferred_is_full(&load->deferred)) {
             *begun = WORK_FULL;
             return COFFER_OK;
@@ -232,16 +194,16 @@ static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__reside
 /* A chunk that is to be read now, of those that were deferred or of the schedule. What is on the disk comes first, so
    that the disk is never idle; when there is nothing more of that, what is cached is all that is left. So nothing is
    left behind: a worker is told that all is over, or that a budget is full, only when nothing is deferred. */
-static coffer_status work_schedule(coffer__load_worker *worker, coffer__residency wanted, work_chunk **chunk,
+static coffer_status work_schedule(coffer__load_worker *worker, coffer__residency wanted, coffer__work_chunk **chunk,
                                    work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
     *begun = WORK_BEGUN;
     coffer__os_mutex_lock(&load->mutex);
-    *chunk = (work_chunk *)coffer__deferred_take(&load->deferred, wanted);
+    *chunk = (coffer__work_chunk *)coffer__deferred_take(&load->deferred, wanted);
     const coffer_status status = work_look_ahead(worker, wanted, chunk, begun, err);
     if (status == COFFER_OK && *chunk == NULL && wanted == COFFER__ON_DISK) {
-        *chunk = (work_chunk *)coffer__deferred_take(&load->deferred, COFFER__CACHED);
+        *chunk = (coffer__work_chunk *)coffer__deferred_take(&load->deferred, COFFER__CACHED);
         *begun = *chunk != NULL ? WORK_BEGUN : *begun;
     }
     coffer__os_mutex_unlock(&load->mutex);
@@ -256,7 +218,7 @@ static coffer_status work_schedule(coffer__load_worker *worker, coffer__residenc
 static coffer_status work_begin(coffer__load_worker *worker, coffer__residency wanted, work_begun *begun,
                                 coffer_error *err)
 {
-    work_chunk *chunk = worker->pending;
+    coffer__work_chunk *chunk = worker->pending;
     *begun = WORK_FULL;
     if (wanted == COFFER__CACHED ? chunk != NULL : !worker->chunk_source->ops->has_capacity(worker->chunk_source)) {
         return COFFER_OK;
@@ -281,311 +243,23 @@ static coffer_status work_begin(coffer__load_worker *worker, coffer__residency w
     return status;
 }
 
-/* ---- delivering -------------------------------------------------------------------------------------------------- */
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-/* Copies what the chunk source did not read to its destination already. `there` is one stretch within the part, and
-   empty at the part's beginning where nothing was read to its destination. So what is left is always two pieces, either
-   of which may be empty, and no case has to be told apart. */
-static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part *part)
+/* A chunk whose slot is released: what it brought counts from now on, and it can be used for another. */
+static coffer_status work_finish(coffer__load_worker *worker, coffer__work_chunk *chunk, coffer_error *err)
 {
-    const uint8_t *from = chunk->bytes + (size_t)(part->within.begin - chunk->cell.begin);
-    const size_t before = (size_t)(part->there.begin - part->within.begin);
-    const size_t until = (size_t)(part->there.end - part->within.begin);
-    const size_t size = (size_t)(part->within.end - part->within.begin);
-    memcpy(part->to, from, before);
-    memcpy(part->to + until, from + until, size - until);
-}
-
-/* Copies what a copy op takes, one strided copy after the other. Returns its bytes. The destination has gaps or another
-   order than the file, so the bytes are never read there directly; what is copied is counted, as gaps in the file are
-   no part of the item. */
-static uint64_t work_copy_region(const coffer_load *load, const coffer__chunk *chunk, const coffer__chunk_part *part)
-{
-    coffer__region_walk copies;
-    coffer__strided_copy copy;
-    uint64_t taken = 0;
-    const coffer__copy_op *op = &load->plan->copy_ops[part->op];
-    coffer__region_walk_begin(&copies, &op->region, load->states[op->item].allocation.address, part->within);
-    while (coffer__region_walk_next(&copies, &copy)) {
-        coffer__copy_strided(&copy, chunk->bytes + (size_t)(copy.from - chunk->cell.begin));
-        taken += copy.width * copy.runs;
-    }
-    return taken;
-}
-
-/* The worker's device queue to the device of an item; it is made when the first bytes go there. What is queued on the
-   stream of a given destination comes before them. The memory that the copies read, the staging buffer's and the
-   group's, is registered before the first copy is queued, since devices copy by themselves only from memory that they
-   know. Each worker has a device queue of its own, so no lock is held while a device is given work. */
-static coffer_status work_device_queue(coffer__load_worker *worker, uint32_t number,
-                                       coffer__device_queue **device_queue, coffer_error *err)
-{
-    coffer_load *load = worker->load;
-    const coffer__load_item *item = &load->plan->items[number];
-    coffer__device_queue **own = &worker->device_queues[load->states[number].space];
-    coffer_status status = COFFER_OK;
-    if (*own == NULL) {
-        status = coffer__staging_pin(load->staging, item->device, err);
-        if (status == COFFER_OK) {
-            status = coffer__load_pin_group(load, item->device, err);
-        }
-        if (status == COFFER_OK) {
-            status = coffer__device_queue_open(own, item->device, &load->allocator, err);
-        }
-    }
-    if (status == COFFER_OK && item->given) {
-        status = coffer__device_queue_after(*own, item->stream, err);
-    }
-    *device_queue = *own;
-    return status;
-}
-
-/* Queues what a copy op takes, one strided copy after the other. `taken` is counted here and not computed from
-   `within`, since what lies between the strided copies of a region is no part of the item. */
-static coffer_status work_send_region(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__chunk_part *part,
-                                      coffer_error *err)
-{
-    coffer__region_walk copies;
-    coffer__strided_copy copy;
-    coffer__device_queue *device_queue = NULL;
-    const coffer_load *load = worker->load;
-    const coffer__copy_op *op = &load->plan->copy_ops[part->op];
-    coffer_status status = work_device_queue(worker, op->item, &device_queue, err);
-    part->taken = 0;
-    coffer__region_walk_begin(&copies, &op->region, load->states[op->item].allocation.address, part->within);
-    while (status == COFFER_OK && coffer__region_walk_next(&copies, &copy)) {
-        const uint8_t *bytes = chunk->bytes + (size_t)(copy.from - chunk->cell.begin);
-        status = coffer__device_queue_send(device_queue, &copy, bytes, err);
-        part->taken += copy.width * copy.runs;
-    }
-    return status;
-}
-
-/* What a part takes of an item is known only after this: all of `within` for contiguous bytes, and what the strided
-   copies come to for others. Bytes that cuFile has read are on the device already, all of them, so nothing is queued
-   and no ticket is needed. A device is marked as WORK_SENT once for all parts that go there. After a failure in the
-   middle no ticket is taken: the load ends then, and closing the device queue waits for what was queued. */
-static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__chunk_part *part,
-                                       coffer_error *err)
-{
-    const coffer_load *load = worker->load;
-    const uint32_t item = load->plan->copy_ops[part->op].item;
-    part->taken = part->within.end - part->within.begin;
-    if (part->device != NULL && part->there.end > part->there.begin) {
-        return COFFER_OK;
-    }
-    if (load->plan->items[item].device != NULL) {
-        chunk->tickets[load->states[item].space] = WORK_SENT;
-        return work_send_region(worker, &chunk->base, part, err);
-    }
-    if (part->to != NULL) {
-        work_copy_rest(&chunk->base, part);
-    } else {
-        part->taken = work_copy_region(load, &chunk->base, part);
-    }
-    return COFFER_OK;
-}
-
-/* Delivers a chunk. *held: bytes of it are still on their way to a device. One ticket for each device covers all
-   parts of the chunk, as it is taken after the last of them was queued: marks are scarce, and the slot can only be
-   released as a whole. */
-static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, bool *held, coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    chunk->taken = 0;
-    *held = false;
-    memset(chunk->tickets, 0, sizeof chunk->tickets);
-    for (size_t i = 0; i < chunk->base.part_count && status == COFFER_OK; i++) {
-        status = work_deliver_part(worker, chunk, &chunk->base.parts[i], err);
-        chunk->taken += chunk->base.parts[i].taken;
-    }
-    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
-        if (chunk->tickets[i] == WORK_SENT) {
-            status = coffer__device_queue_ticket(worker->device_queues[i], &chunk->tickets[i], err);
-            *held = true;
-        }
-    }
-    return status;
-}
-
-/* Hashes what is to be hashed in the slot, part by part. COFFER_NEED_MORE when that has to wait for chunks before
-   this one. `hashed` is how far it came, so when the chunk is tried again no part is hashed twice. The lock is not
-   held while it hashes. */
-static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
-{
-    coffer_load *load = worker->load;
-    for (; chunk->hashed < chunk->base.part_count; chunk->hashed++) {
-        const coffer__chunk_part *part = &chunk->base.parts[chunk->hashed];
-        const uint32_t item = load->plan->copy_ops[part->op].item;
-        if (load->states[item].verify == COFFER__VERIFY_IN_SLOT) {
-            const uint8_t *bytes = chunk->base.bytes + (size_t)(part->within.begin - chunk->base.cell.begin);
-            const coffer_status status = coffer__load_digest_slot(load, item, part->within, bytes, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
-        }
-    }
-    return COFFER_OK;
-}
-
-/* ---- what arrived ------------------------------------------------------------------------------------------------ */
-
-/* Whether a file still is the one whose header was read. What was read before this is asked is then what the header
-   speaks of. A file that is not the system's own, or whose source lends no descriptor, cannot be asked, and is not:
-   its source has its own way to notice. The descriptor is asked and not the path, since it is the open file from
-   which the bytes came, wherever the path leads by now. */
-static coffer_status work_still(const coffer_load *load, size_t number, coffer_error *err)
-{
-    const coffer__shard *shard = &load->plan->model->shards[number];
-    const coffer__os_info *seen = coffer__source_seen(&shard->source);
-    coffer__os_info now;
-    int fd = -1;
-    uint64_t offset = 0;
-    if (seen == NULL || !shard->source.is.lends ||
-        shard->source.ops->borrow(&shard->source, &fd, &offset, NULL) != COFFER_OK) {
-        return COFFER_OK;
-    }
-    const int os_error = coffer__os_inspect_fd(fd, &now);
-    shard->source.ops->give_back(&shard->source);
-    if (os_error == 0 && coffer__os_unchanged(seen, &now) && seen->touched == now.touched) {
-        return COFFER_OK;
-    }
-    coffer__fail(
-        err, COFFER_ERR_CHANGED,
-        "the file, or its name, links or rights, were changed after it was opened: open it again when the program that "
-        "does so has finished");
-    return shard->path == NULL ? COFFER_ERR_CHANGED : coffer__fail_path(err, COFFER_ERR_CHANGED, shard->path);
-}
-
-/* Under the lock, once for each chunk, so the sums belong together whenever they are read. */
-static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
-{
-    stats->done += chunk->taken;
-    stats->read += chunk->base.counts.read;
-    stats->cached += chunk->base.counts.cached;
-    stats->direct += chunk->base.counts.direct;
-    stats->requests += chunk->base.counts.requests;
-    stats->engines |= chunk->base.counts.engines;
-}
-
-/* What requests turned out to cost changes what the next chunks read. Not in a group: the ranks have told each other
-   what they want, and each has to keep to that. Under the lock. */
-static void work_learn(coffer_load *load, const coffer__chunk *chunk)
-{
-    if (chunk->gap != 0 && load->staging->options.ranks < 2) {
-        load->schedule.gap[coffer__source_is_dear(&load->plan->model->shards[chunk->shard].source)] = chunk->gap;
-    }
-}
-
-/* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when
-   this thread has to do that. Under the lock. `left` reaches 0 once, under the lock, whichever worker brings the
-   last part, so exactly one thread calls the item ready or verifies it. */
-static coffer_status work_part_arrived(coffer_load *load, const coffer__chunk_part *part, bool *due, coffer_error *err)
-{
-    const uint32_t item = load->plan->copy_ops[part->op].item;
-    coffer__load_state *state = &load->states[item];
-    *due = false;
-    state->left -= part->taken;
-    if (state->verify == COFFER__VERIFY_IN_PLACE) {
-        return coffer__load_digest_arrived(load, item, part->within.begin, due, err);
-    }
-    if (state->left == 0 && state->verify == COFFER__VERIFY_APART) {
-        *due = true;
-    } else if (state->left == 0) {
-        coffer__load_ready(load, item);
-    }
-    return COFFER_OK;
-}
-
-/* All parts of a chunk are in place. Returns how many items are due. Under the lock. What is due is only listed
-   here, because verifying takes long and must not hold up the other workers, who need the lock for each of their
-   chunks. */
-static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, size_t *due_count, coffer_error *err)
-{
-    *due_count = 0;
-    for (size_t i = 0; i < chunk->base.part_count; i++) {
-        bool due = false;
-        coffer_status status = work_part_arrived(load, &chunk->base.parts[i], &due, err);
-        uint32_t *list = chunk->due;
-        if (status == COFFER_OK && due) {
-            list =
-                coffer__grow_array(&load->allocator, chunk->due, *due_count, &chunk->due_capacity, sizeof *list, err);
-            status = list == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
-        }
-        if (status != COFFER_OK) {
-            return status;
-        }
-        if (due) {
-            chunk->due = list;
-            list[(*due_count)++] = load->plan->copy_ops[chunk->base.parts[i].op].item;
-        }
-    }
-    return COFFER_OK;
-}
-
-/* Without the lock. The first item that is damaged ends it, and with it the load. */
-static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, size_t due_count, coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < due_count && status == COFFER_OK; i++) {
-        const uint32_t item = chunk->due[i];
-        status = load->states[item].verify == COFFER__VERIFY_IN_PLACE ? coffer__load_digest_run(load, item, err)
-                                                                      : coffer__load_verify_apart(load, item, err);
-    }
-    return status;
-}
-
-/* The bytes of a chunk are in place, and its slot is released. The order matters. The file is asked before anything
-   is called ready, so no caller ever gets bytes of a file that was replaced in the meantime. The slot was released
-   before, since hashing in place and verifying apart need only what is in the item's memory, and the slot can be
-   filled meanwhile. And a chunk with items that are due counts as in progress until they are verified, so that a
-   caller is not told that the load waits for a budget while items are about to become ready. Callers are woken once
-   for all items of the chunk, when the lock is free: else each would wake only to wait for the lock. */
-static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
-{
-    coffer_load *load = worker->load;
-    size_t due_count = 0;
-    bool news = false;
-    coffer_status status = work_still(load, chunk->base.shard, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    coffer__os_mutex_lock(&load->mutex);
-    work_count(&load->stats, chunk);
-    work_learn(load, &chunk->base);
-    load->stats.waited_source += worker->waited;
-    load->stats.waited_device += worker->waited_device;
-    worker->waited = 0;
-    worker->waited_device = 0;
-    const size_t open = load->open;
-    status = work_parts_arrived(load, chunk, &due_count, err);
-    load->under_way -= due_count == 0 ? 1 : 0;
-    news = load->open != open || load->starved;
-    coffer__os_mutex_unlock(&load->mutex);
-    if (news) {
-        coffer__os_condition_wake_all(&load->changed);
-    }
-    if (status == COFFER_OK && due_count > 0) {
-        status = work_verify(load, chunk, due_count, err);
-        coffer__os_mutex_lock(&load->mutex);
-        load->under_way--;
-        coffer__os_condition_wake_all(&load->changed);
-        coffer__os_mutex_unlock(&load->mutex);
-    }
-    (void)coffer__thread_pool_advance(&worker->base, chunk->taken);
+    const coffer_status status = coffer__load_arrived(worker, chunk, err);
     work_spare(worker, chunk);
     return status;
 }
-
-/* ---- what comes -------------------------------------------------------------------------------------------------- */
 
 /* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices.
    COFFER_NEED_MORE: it does. With `wait` devices are waited for. Hashing comes first, because it needs the bytes in
    the slot and nothing of the device: while it runs, the copies do. The clock is only asked when the device is
    waited for, so that what is counted is waiting. */
-static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chunk, bool wait, coffer_error *err)
+static coffer_status work_is_there(coffer__load_worker *worker, coffer__work_chunk *chunk, bool wait, coffer_error *err)
 {
-    coffer_status status = work_hash_slot(worker, chunk, err);
+    coffer_status status = coffer__load_hash_slot(worker, chunk, err);
     const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
     for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
         if (chunk->tickets[i] != 0) {
@@ -602,10 +276,10 @@ static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chun
    waited for, because the next round of reading can begin as soon as one slot is free. */
 static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *some, coffer_error *err)
 {
-    work_chunk **link = &worker->held;
+    coffer__work_chunk **link = &worker->held;
     *some = false;
     while (*link != NULL) {
-        work_chunk *chunk = *link;
+        coffer__work_chunk *chunk = *link;
         coffer_status status = work_is_there(worker, chunk, wait && !*some, err);
         if (status == COFFER_NEED_MORE) {
             link = &chunk->next;
@@ -615,7 +289,7 @@ static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *
             *link = chunk->next;
             *some = true;
             worker->chunk_source->ops->release(worker->chunk_source, &chunk->base);
-            status = work_arrived(worker, chunk, err);
+            status = work_finish(worker, chunk, err);
         }
         if (status != COFFER_OK) {
             return status;
@@ -689,18 +363,18 @@ static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
     if (status != COFFER_OK || come == NULL) {
         return status;
     }
-    work_chunk *chunk = (work_chunk *)come;
+    coffer__work_chunk *chunk = (coffer__work_chunk *)come;
     bool held = false;
     worker->under_way--;
     worker->from_cache = worker->from_cache && !chunk->from_cache;
-    status = work_deliver(worker, chunk, &held, err);
+    status = coffer__load_deliver(worker, chunk, &held, err);
     if (status != COFFER_OK) {
         return status;
     }
     chunk->hashed = 0;
-    status = work_hash_slot(worker, chunk, err);
+    status = coffer__load_hash_slot(worker, chunk, err);
     if (held || status == COFFER_NEED_MORE) {
-        work_chunk **link = &worker->held;
+        coffer__work_chunk **link = &worker->held;
         while (*link != NULL) {
             link = &(*link)->next;
         }
@@ -709,7 +383,7 @@ static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
         return status == COFFER_NEED_MORE ? COFFER_OK : status;
     }
     worker->chunk_source->ops->release(worker->chunk_source, come);
-    return status == COFFER_OK ? work_arrived(worker, chunk, err) : status;
+    return status == COFFER_OK ? work_finish(worker, chunk, err) : status;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
@@ -885,7 +559,7 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
 static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator *allocator)
 {
     while (worker->made != NULL) {
-        work_chunk *chunk = worker->made;
+        coffer__work_chunk *chunk = worker->made;
         worker->made = chunk->made;
         coffer__chunk_end(&chunk->base, allocator);
         coffer__free(allocator, chunk->due, chunk->due_capacity * sizeof *chunk->due);

@@ -2,13 +2,13 @@
 /*
  * The inside of a load. Its files:
  *
- *   load.c        starting it, ending it, what it says of itself
- *   deferred      chunks that are read before their turn, or after it
- *   load_admit.c  memory for items, and budgets
- *   load_work.c   what each worker does: chunks from the schedule to the chunk source, and from there to their destinations
- *   load_digest.c digests that are checked on the way
- *   load_group.c  other processes that load the same
- *   load_ready.c  items that are complete, and handing them out
+ *   load.c           starting it, ending it, what it says of itself
+ *   load_admit.c     memory for items, and budgets
+ *   load_work.c      what each worker does: chunks from the schedule to the chunk source, and waiting for them
+ *   load_deliver.c   chunks that came: to their destinations, and what they complete
+ *   load_digest.c    digests that are checked on the way
+ *   load_group.c     other processes that load the same
+ *   load_ready.c     items that are complete, and handing them out
  *
  * One lock guards the schedule and the items' states. Workers take it once for each chunk that they begin, and once for
  * each that came; chunks have up to 2 MiB, so it is hardly ever contended.

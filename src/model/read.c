@@ -9,10 +9,10 @@
 #include "transfer.h"
 #include "trust.h"
 
-/* What every read checks of a place: that it is of the result's size. Equal sizes are asked for,
+/* What every read checks of a buffer: that it is of the result's size. Equal sizes are asked for,
    and not only enough space, since a buffer of another size is mostly one for another tensor or
    dtype. */
-static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, uint64_t size, coffer_error *err)
+static coffer_status read_check_buffer(const void *buffer, uint64_t buffer_size, uint64_t size, coffer_error *err)
 {
     if (buffer_size != size) {
         coffer__fail(err, COFFER_ERR_BUFFER_SIZE, "the buffer has %u bytes and the result %u; they must be equal",
@@ -28,7 +28,7 @@ static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, 
     return COFFER_OK;
 }
 
-/* What every read of a tensor or of a part begins with: the options, a place for `size` bytes, and
+/* What every read of a tensor or of a part begins with: the options, a buffer of `size` bytes, and
    a file that has them. The options are copied to the size that this version knows, so that
    programs built against an older or newer header work. */
 static coffer_status read_check(const coffer__shard *shard, const coffer_tensor *tensor, coffer_read_options *options,
@@ -39,7 +39,7 @@ static coffer_status read_check(const coffer__shard *shard, const coffer_tensor 
     if (status != COFFER_OK) {
         return status;
     }
-    status = read_check_place(buffer, buffer_size, size, err);
+    status = read_check_buffer(buffer, buffer_size, size, err);
     return status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
 }
 
@@ -154,7 +154,7 @@ coffer_status coffer_read_header(const coffer *model, size_t shard, void *buffer
     if (status != COFFER_OK) {
         return status;
     }
-    status = read_check_place(buffer, buffer_size, size, err);
+    status = read_check_buffer(buffer, buffer_size, size, err);
     if (status != COFFER_OK) {
         return read_header_failed(from, status, err);
     }
@@ -177,7 +177,7 @@ static coffer_status read_plan_many(const coffer *model, const coffer_read_targe
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "target %u of %u names no tensor of this model",
                                 (uint64_t)i + 1, (uint64_t)count);
         }
-        coffer_status status = read_check_place(target->buffer, target->buffer_size, target->tensor->size, err);
+        coffer_status status = read_check_buffer(target->buffer, target->buffer_size, target->tensor->size, err);
         if (status == COFFER_OK) {
             status = coffer__shard_check_whole(shard, target->tensor, err);
         }

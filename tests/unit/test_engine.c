@@ -493,7 +493,7 @@ static const char *choice_of(const coffer__byte_source *source, const coffer__en
     coffer__file_reader file_reader;
     assert_int_equal(coffer__file_reader_open(&file_reader, source, wish, &engine_facts, NULL), COFFER_OK);
     assert_true(file_reader.threads >= 1 && file_reader.depth >= 1 && file_reader.chunk >= COFFER__BLOCK_MAX);
-    const char *name = coffer__file_reader_engine_name(&file_reader);
+    const char *name = file_reader.engine->name;
     coffer__file_reader_close(&file_reader);
     return name;
 }

@@ -59,7 +59,7 @@ static void assert_is_read_as_fuse(const coffer__byte_source *source)
     const coffer__engine_wish wish = { .planned = source->size };
     coffer__engine_facts_get(&facts);
     assert_int_equal(coffer__file_reader_open(&file_reader, source, &wish, &facts, NULL), COFFER_OK);
-    assert_string_equal(coffer__file_reader_engine_name(&file_reader), "buffered");
+    assert_int_equal(coffer__file_reader_engine(&file_reader), COFFER_ENGINE_BUFFERED);
     assert_true(file_reader.unshared);
     assert_int_equal(file_reader.threads, 16);
     assert_int_equal(file_reader.chunk, 8 << 20);
