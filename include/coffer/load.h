@@ -170,8 +170,8 @@ COFFER_API coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t sha
                                              coffer_error *err);
 /* How a load that began now, in a staging buffer without an engine by name, would read shard `shard`; SIZE_MAX: all of
    them. *engines becomes a set of bits, 1 << coffer_engine for each; 0 where nothing is wanted. The files are opened,
-   and the system is asked about them, but at most a block of each is read. What it says may change with what is cached.
-   */
+   and the system is asked about them, but at most a block of each is read. What it says may change with the page
+   cache. */
 COFFER_API coffer_status coffer_plan_engines_of(const coffer_plan *plan, size_t shard, uint32_t *engines,
                                                 coffer_error *err);
 
@@ -422,7 +422,7 @@ COFFER_API coffer_status coffer_exchange_run(const coffer_exchange *exchange, co
 COFFER_API coffer_status coffer_exchange_refuse(const coffer_transport *transport, const coffer_error *why,
                                                 coffer_error *err);
 
-/* ---- Model cache server ------- ---------------------------------------------------------------------------------- */
+/* ---- Model cache server ------------------------------------------------------------------------------------------ */
 
 /* A model whose files are held in memory that nobody can change, for processes of this user that load it later. */
 typedef struct coffer_cache_server coffer_cache_server;

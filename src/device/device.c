@@ -113,7 +113,7 @@ void coffer__device_hold(coffer_device *device)
     (void)atomic_fetch_add(&device->users, 1);
 }
 
-/* The last user closes it, whichever that is: the program, or memory and windows that were made with it. The
+/* The last user closes it, whichever that is: the program, or memory and staging buffers that were made with it. The
    allocator lies within the block that is freed, so it is copied first. */
 void coffer_device_close(coffer_device *device)
 {

@@ -11,10 +11,10 @@
  *   engine_direct.c     a file past the page cache, but for what is in it already
  *   engine_ring.c       the same by io_uring, many reads at once
  *
- * A file reader says how one source is read. It is made once, then constant, and any number of readers share it. A reader
- * belongs to one thread, which makes, uses and frees it. It takes requests of any file readers, and each goes to its file reader's
- * engine. Engines that are not asynchronous read when they are reaped: they are made parallel by as many readers. What
- * an asynchronous engine refuses is read in the same way.
+ * A file reader says how one source is read. It is made once, then constant, and any number of range readers share it.
+ * A range reader belongs to one thread, which makes, uses and frees it. It has many requests in progress, of any file
+ * readers, and each goes to its file reader's engine. Engines that are not asynchronous read when they are reaped: they
+ * are made parallel by as many readers. What an asynchronous engine refuses is read in the same way.
  *
  * Direct reading moves whole blocks of the file. So the range of a request may be rounded out to multiples of
  * file_reader->block, and the memory before and after `to` is overwritten accordingly, with the bytes of the file that
@@ -44,7 +44,7 @@ typedef struct coffer__ring_calls {
 typedef struct coffer__read_engine coffer__read_engine;
 typedef struct coffer__range_reader coffer__range_reader;
 
-/* ---- file readers ------------------------------------------------------------------------------------------------------ */
+/* ---- file readers ------------------------------------------------------------------------------------------------ */
 
 typedef struct coffer__file_reader {
     const coffer__byte_source *source; /* stays where it is, open, until the file reader is closed */
@@ -89,9 +89,9 @@ typedef struct coffer__engine_wish {
     size_t probe_count; /* 0: they are spread over the whole source */
 } coffer__engine_wish;
 
-/* Makes a file reader. Whatever the system refuses leads to the next best engine, except where one was asked for by name:
-   then the failure is COFFER_ERR_ENGINE and says what is missing and what to do. A file reader may keep two descriptors open,
-   so whoever reads thousands of files opens each when it is needed. */
+/* Makes a file reader. Whatever the system refuses leads to the next best engine, except where one was asked for by
+   name: then the failure is COFFER_ERR_ENGINE and says what is missing and what to do. A file reader may keep two
+   descriptors open, so whoever reads thousands of files opens each when it is needed. */
 coffer_status coffer__file_reader_open(coffer__file_reader *file_reader, const coffer__byte_source *source,
                                        const coffer__engine_wish *wish, const coffer__engine_facts *facts,
                                        coffer_error *err);
@@ -107,7 +107,7 @@ void coffer__file_reader_within(const coffer__file_reader *file_reader, const vo
 /* Whether all of a range was in the page cache when a file reader that is mixed was opened, as far as that is known. */
 bool coffer__file_reader_holds(const coffer__file_reader *file_reader, uint64_t offset, uint64_t size);
 
-/* ---- readers ----------------------------------------------------------------------------------------------------- */
+/* ---- range readers ----------------------------------------------------------------------------------------------- */
 
 typedef struct coffer__request coffer__request;
 struct coffer__request {
@@ -133,8 +133,8 @@ typedef struct coffer__range_reader_options {
     const coffer_allocator *allocator;
     const coffer__watch *watch; /* asked while a far source is waited for; NULL: nobody */
     uint32_t depth;             /* requests that the system has at once, at most; at least 1 */
-    /* Most requests read to there, so that it may be registered with the system; NULL: no such. It should be in huge pages:
-       of small ones a disk gets each as a piece of its own, which can halve the rate. */
+    /* Most requests read to there, so that it may be registered with the system; NULL: no such. It should be in huge
+       pages: of small ones a disk gets each as a piece of its own, which can halve the rate. */
     void *memory;
     size_t memory_size;
     const coffer__ring_calls *ring; /* other functions than the system's own, for tests; NULL: those */
@@ -143,16 +143,17 @@ typedef struct coffer__range_reader_options {
 /* *reader is NULL after a failure, which is only one of memory. */
 coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coffer__range_reader_options *options,
                                        coffer_error *err);
-/* Waits until nothing is in progress any more. Requests that were not reaped are the caller's again, in whatever state. NULL is
-   ignored. */
+/* Waits until nothing is in progress any more. Requests that were not reaped are the caller's again, in whatever state.
+   NULL is ignored. */
 void coffer__range_reader_free(coffer__range_reader *reader);
 /* Takes a request, which stays where it is until it is reaped. Any number may be in progress. */
 void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request);
-/* Whether another request of this file reader should be submitted before one is reaped. That depends on how many are in progress:
-   one for an engine that is not asynchronous, else the file reader's depth, which doubles as long as reading becomes faster by it
-   by at least 3 %, and stays within the reader's. */
+/* Whether another request of this file reader should be submitted before one is reaped. That depends on how many are in
+   progress: one for an engine that is not asynchronous, else the file reader's depth, which doubles as long as reading
+   becomes faster by it by at least 3 %, and stays within the reader's. */
 bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__file_reader *file_reader);
-/* The longest gap between wanted bytes of this file reader that is worth reading, as what requests took so far tells. */
+/* The longest gap between wanted bytes of this file reader that is worth reading, as what requests took so far tells.
+   */
 uint64_t coffer__range_reader_gap(const coffer__range_reader *reader, const coffer__file_reader *file_reader);
 /* Whether requests to a source are dear from the beginning: COFFER__PACE_FAR. */
 bool coffer__source_is_dear(const coffer__byte_source *source);

@@ -79,8 +79,8 @@ static uint64_t group_memory(const coffer_staging_options *how)
 {
     const uint64_t most = COFFER__GROUP_MAX_SLOTS * COFFER__CELL;
     const uint32_t at_once = coffer__os_processors() / 2;
-    const uint32_t windows = at_once == 0 ? 1 : at_once < how->ranks ? at_once : how->ranks;
-    return how->memory < most / windows ? how->memory * windows : most;
+    const uint32_t buffers = at_once == 0 ? 1 : at_once < how->ranks ? at_once : how->ranks;
+    return how->memory < most / buffers ? how->memory * buffers : most;
 }
 
 /* A model that a model cache server has is in memory already, and the protocol needs all ranks to take cells upwards,

@@ -70,7 +70,7 @@ typedef struct coffer__load_space {
 typedef struct coffer__load_worker coffer__load_worker;
 
 struct coffer_load {
-    coffer_allocator allocator; /* takes turns */
+    coffer_allocator allocator; /* any number of threads may call it */
     coffer__locked_allocator turns;
     const coffer_plan *plan;
     coffer_load_options options;

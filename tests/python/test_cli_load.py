@@ -270,21 +270,21 @@ def test_devices(tmp_path):
 
 
 def test_a_kept_model_is_found(path):
-    keeper = subprocess.Popen([CLI, "keep", path], stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([CLI, "keep", path], stderr=subprocess.PIPE, text=True)
     try:
-        assert "kept in memory" in keeper.stderr.readline()
+        assert "kept in memory" in server.stderr.readline()
         assert read("load", path)["tensors"] == len(transformer())
-        assert "used by 1 load so far" in keeper.stderr.readline()
+        assert "used by 1 load so far" in server.stderr.readline()
         lines = run("load", path).stdout.splitlines()
         assert any(line.split()[0] == "read" and line.endswith("from the memory of coffer keep") for line in lines)
         assert "the load was not cold" in run("load", "--cold", path).stderr
         named = run("load", "--engine", "buffered", path)
         assert "engine: buffered" in named.stdout and named.stderr == ""
-        keeper.send_signal(signal.SIGINT)
-        keeper.communicate(timeout=60)
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=60)
     finally:
-        keeper.kill()
-    assert keeper.returncode == -signal.SIGINT
+        server.kill()
+    assert server.returncode == -signal.SIGINT
 
 
 def test_nothing_to_keep(tmp_path):

@@ -27,7 +27,7 @@ def test_there_is_such_a_namespace():
 
 
 def kept_name(path, user):
-    """By which a keeper of that user answers for the file (src/load/cache/served.c)."""
+    """By which a model cache server of that user answers for the file (src/load/cache/served.c)."""
     info = os.stat(path)
     number = 0xCBF29CE484222325
     for byte in ("%x/%x/%x/%x/%x" % (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)).encode():
@@ -59,7 +59,7 @@ def model(tmp_path):
     return path
 
 
-def test_the_name_is_the_keepers(model):
+def test_the_name_is_the_servers(model):
     """Without this the tests below would watch a name that nobody calls."""
     with stranger(kept_name(model, os.geteuid())) as listener:
         subprocess.run([CLI, "load", model], check=True, capture_output=True, timeout=60)

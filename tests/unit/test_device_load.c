@@ -345,7 +345,7 @@ static void test_windows_register_once(void **state)
     assert_fake_is_empty();
 }
 
-/* What a keeper has passes through the staging buffer's memory, as what is read from files does: the driver gets no
+/* What a server has passes through the staging buffer's memory, as what is read from files does: the driver gets no
    other. */
 static void test_kept_files_come_through_registered_memory(void **state)
 {
@@ -359,11 +359,11 @@ static void test_kept_files_come_through_registered_memory(void **state)
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
         coffer_error err;
         coffer *model = NULL;
-        coffer_cache_server *keeper = NULL;
+        coffer_cache_server *server = NULL;
         coffer_load *load = NULL;
         coffer_plan *plan = NULL;
         coffer_status status = COFFER_OK;
-        assert_int_equal(coffer_cache_server_new(&keeper, work_path("model.safetensors"), NULL, NULL, NULL, &err),
+        assert_int_equal(coffer_cache_server_new(&server, work_path("model.safetensors"), NULL, NULL, NULL, &err),
                          COFFER_OK);
         assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, NULL), COFFER_OK);
         begin_fake(0, "strict=1");
@@ -383,7 +383,7 @@ static void test_kept_files_come_through_registered_memory(void **state)
         coffer_load_free(load);
         coffer_plan_free(plan);
         coffer_close(model);
-        coffer_cache_server_free(keeper);
+        coffer_cache_server_free(server);
         coffer_device_close(device);
         assert_fake_is_empty();
     }

@@ -106,7 +106,7 @@ static void nothing_is_passed_to_the_unknown_user(void **state)
     (void)close(listener);
 }
 
-/* ---- keepers ----------------------------------------------------------------------------------------------------- */
+/* ---- cache servers ----------------------------------------------------------------------------------------------- */
 
 static coffer *small_model(void)
 {
@@ -114,9 +114,9 @@ static coffer *small_model(void)
     return random_model(&of, 5, 1 << 10, UINT64_C(1) << 40, COFFER_NO_ALGORITHM, NULL);
 }
 
-static coffer_status keep(coffer_cache_server **keeper, coffer_error *err)
+static coffer_status keep(coffer_cache_server **server, coffer_error *err)
 {
-    return coffer_cache_server_new(keeper, work_path("model.safetensors"), NULL, NULL, NULL, err);
+    return coffer_cache_server_new(server, work_path("model.safetensors"), NULL, NULL, NULL, err);
 }
 
 static size_t kept_files(const coffer *model)
@@ -128,19 +128,19 @@ static size_t kept_files(const coffer *model)
     return found;
 }
 
-static void a_keeper_is_only_for_a_user_who_is_known(void **state)
+static void a_server_is_only_for_a_user_who_is_known(void **state)
 {
     (void)state;
     coffer_error err;
-    coffer_cache_server *keeper = NULL;
+    coffer_cache_server *server = NULL;
     coffer *model = small_model();
     me = peer = SOMEBODY;
-    assert_int_equal(keep(&keeper, &err), COFFER_OK);
+    assert_int_equal(keep(&server, &err), COFFER_OK);
     assert_int_equal(kept_files(model), 1);
     me = peer = overflow_user();
     assert_int_equal(kept_files(model), 0);
-    coffer_cache_server_free(keeper);
-    assert_int_equal(keep(&keeper, &err), COFFER_ERR_UNSUPPORTED);
+    coffer_cache_server_free(server);
+    assert_int_equal(keep(&server, &err), COFFER_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "namespace"));
     coffer_close(model);
 }
@@ -149,7 +149,7 @@ static void a_stranger_with_the_name_is_told_as_one(void **state)
 {
     (void)state;
     coffer_error err;
-    coffer_cache_server *keeper = NULL;
+    coffer_cache_server *server = NULL;
     coffer__os_info info;
     char name[COFFER__SERVED_NAME];
     coffer *model = small_model();
@@ -158,18 +158,18 @@ static void a_stranger_with_the_name_is_told_as_one(void **state)
     coffer__served_name(name, &info);
     const int listener = answer_by(name);
     peer = STRANGER;
-    assert_int_equal(keep(&keeper, &err), COFFER_ERR_LOCKED);
+    assert_int_equal(keep(&server, &err), COFFER_ERR_LOCKED);
     assert_non_null(strstr(err.message, "another user"));
     assert_non_null(strstr(err.message, name));
     assert_string_equal(err.path, work_path("model.safetensors"));
     assert_int_equal(kept_files(model), 0);
     /* One of this user's is told as what it is. */
     peer = SOMEBODY;
-    assert_int_equal(keep(&keeper, &err), COFFER_ERR_LOCKED);
+    assert_int_equal(keep(&server, &err), COFFER_ERR_LOCKED);
     assert_null(strstr(err.message, "another user"));
     (void)close(listener);
-    assert_int_equal(keep(&keeper, &err), COFFER_OK);
-    coffer_cache_server_free(keeper);
+    assert_int_equal(keep(&server, &err), COFFER_OK);
+    coffer_cache_server_free(server);
     coffer_close(model);
 }
 
@@ -179,7 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(nobody_calls_or_answers_as_the_unknown_user),
         TEST(nothing_is_passed_to_the_unknown_user),
-        TEST(a_keeper_is_only_for_a_user_who_is_known),
+        TEST(a_server_is_only_for_a_user_who_is_known),
         TEST(a_stranger_with_the_name_is_told_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

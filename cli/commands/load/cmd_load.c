@@ -208,7 +208,7 @@ static void show_rates(cli_output *out, const load_report *report)
     }
 }
 
-/* What a keeper has is read by no engine. */
+/* What a model cache server has is read by no engine. */
 static bool is_kept(const coffer_load_stats *stats)
 {
     return stats->read > 0 && stats->engines == 0;

@@ -35,7 +35,7 @@ typedef struct coffer__copy_op {
     uint32_t item;
 } coffer__copy_op;
 
-typedef struct coffer__import_plan_block coffer__import_plan_block;
+typedef struct coffer__load_plan_block coffer__load_plan_block;
 
 struct coffer_plan {
     coffer_allocator allocator;
@@ -46,8 +46,8 @@ struct coffer_plan {
     coffer__copy_op *copy_ops;
     size_t op_count;
     size_t op_capacity;
-    coffer__import_plan_block *blocks; /* shapes and loops, which never move */
-    uint64_t size;                     /* of all results, in bytes */
+    coffer__load_plan_block *blocks; /* shapes and loops, which never move */
+    uint64_t size;                   /* of all results, in bytes */
 };
 
 #endif

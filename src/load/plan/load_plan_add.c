@@ -20,8 +20,8 @@
 /* Blocks of words; the newest is the only one with space. Shapes and loops are pointed at by items and copy ops, and
    items are shown to the caller, so these words must stay where they are while more is added; a growing array could
    not do that. */
-struct coffer__import_plan_block {
-    coffer__import_plan_block *older;
+struct coffer__load_plan_block {
+    coffer__load_plan_block *older;
     size_t words;
     size_t used;
     uint64_t word[];
@@ -31,7 +31,7 @@ struct coffer__import_plan_block {
    little and keeps this simple. */
 static uint64_t *load_plan_words(coffer_plan *plan, size_t count, coffer_error *err)
 {
-    coffer__import_plan_block *block = plan->blocks;
+    coffer__load_plan_block *block = plan->blocks;
     if (block == NULL || count > block->words - block->used) {
         const size_t words = count > PLAN_BLOCK_WORDS ? count : PLAN_BLOCK_WORDS;
         block = words > SIZE_MAX / sizeof(uint64_t) - 8
@@ -41,7 +41,7 @@ static uint64_t *load_plan_words(coffer_plan *plan, size_t count, coffer_error *
             (void)coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a plan");
             return NULL;
         }
-        *block = (coffer__import_plan_block){ .older = plan->blocks, .words = words };
+        *block = (coffer__load_plan_block){ .older = plan->blocks, .words = words };
         plan->blocks = block;
     }
     uint64_t *taken = &block->word[block->used];
@@ -75,7 +75,7 @@ void coffer_plan_free(coffer_plan *plan)
     }
     const coffer_allocator allocator = plan->allocator;
     while (plan->blocks != NULL) {
-        coffer__import_plan_block *block = plan->blocks;
+        coffer__load_plan_block *block = plan->blocks;
         plan->blocks = block->older;
         coffer__free(&allocator, block, sizeof *block + block->words * sizeof(uint64_t));
     }
