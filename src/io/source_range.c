@@ -125,7 +125,8 @@ static coffer_status source_range_check(const coffer__byte_source *of, uint64_t 
 }
 
 /* The range has the traits of what it is of, and so its abilities: a far archive has far members. */
-static void source_range_init(coffer__byte_source *source, const source_range *range, uint64_t size)
+coffer_status coffer__source_range(coffer__byte_source *range, coffer__byte_source *of, uint64_t offset, uint64_t size,
+                                   coffer_error *err)
 {
     static const coffer__source_ops ops = { .kind = "a range of a source",
                                             .read_at = source_range_read_at,
@@ -136,22 +137,17 @@ static void source_range_init(coffer__byte_source *source, const source_range *r
                                             .stream = source_range_stream,
                                             .seen = source_range_seen,
                                             .is_still = source_range_is_still };
-    coffer__source_init(source, &ops, size, range->of->is);
-    memcpy(source->state.capacity, range, sizeof *range);
-}
-
-coffer_status coffer__source_range(coffer__byte_source *range, coffer__byte_source *of, uint64_t offset, uint64_t size,
-                                   coffer_error *err)
-{
     const coffer_status status = source_range_check(of, offset, &size, err);
     if (status == COFFER_OK) {
-        source_range_init(range, &(source_range){ .of = of, .first = offset }, size);
+        const source_range made = { .of = of, .first = offset };
+        coffer__source_init(range, &ops, size, of->is);
+        memcpy(range->state.capacity, &made, sizeof made);
     }
     return status;
 }
 
-/* The source moves to the heap, and its place is taken by the range, so that whoever holds the source notices
-   nothing. The allocator is kept for close. */
+/* The source moves to the heap, and its place is taken by a range of it, which owns it, so that whoever holds the source
+   notices nothing. A source may be copied, since nothing in it points into itself. */
 coffer_status coffer__source_narrow(coffer__byte_source *source, uint64_t offset, uint64_t size,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
@@ -168,9 +164,10 @@ coffer_status coffer__source_narrow(coffer__byte_source *source, uint64_t offset
         source->ops->close(source);
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a range of a source");
     }
-    /* A source may be copied, since nothing in it points into itself. */
     *of = *source;
-    const source_range range = { .of = of, .first = offset, .allocator = *allocator, .owns = true };
-    source_range_init(source, &range, size);
+    (void)coffer__source_range(source, of, offset, size, NULL); /* it was checked */
+    source_range *range = (void *)source->state.capacity;
+    range->allocator = *allocator;
+    range->owns = true;
     return COFFER_OK;
 }
