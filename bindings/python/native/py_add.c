@@ -59,7 +59,7 @@ static PyObject *add_run(const py_state *state, py_mix *mix, const coffer_add_lo
     if (status == COFFER_OK) {
         status = coffer_add_lora_plan(&addition, mix->adapters, mix->count, options, &err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status == COFFER_OK && writing->path != NULL && add_make_folder(make_folder, addition) < 0) {
         coffer_addition_free(addition);
         return NULL;
@@ -67,7 +67,7 @@ static PyObject *add_run(const py_state *state, py_mix *mix, const coffer_add_lo
     if (status == COFFER_OK && writing->path != NULL) {
         py_watch_begin(&watch, writing->progress, 0);
         status = coffer_add_lora_run(addition, writing->path, &writing->options, &watch.options, &err);
-        py_watch_end(&watch);
+        py_watch_finish(&watch);
     }
     PyObject *told = status == COFFER_OK ? add_told(addition, writing->path == NULL) : py_raise(state, &err);
     coffer_addition_free(addition);
@@ -102,7 +102,7 @@ PyObject *py_add_lora(PyObject *module, PyObject *args, PyObject *kwargs)
         py_fail(state, COFFER_ERR_ARGUMENT, "the matrices of an adapter are F32, BF16 or F16, not %s", dtype);
     }
     PyObject *told = PyErr_Occurred() == NULL ? add_run(state, &mix, &options, &writing, make_folder) : NULL;
-    py_mix_deinit(&mix);
+    py_mix_free(&mix);
     Py_XDECREF(path);
     return told;
 }

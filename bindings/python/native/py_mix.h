@@ -26,7 +26,7 @@ typedef struct py_mix {
 const char *py_pattern_text(PyObject *text);
 /* From what Python says; None or NULL for nothing. py_mix_free follows in any case. */
 int py_mix_init(const py_state *state, py_mix *mix, PyObject *given);
-/* Opens the adapters, without the GIL. They are closed by py_mix_deinit. */
+/* Opens the adapters, without the GIL. They are closed by py_mix_free. */
 coffer_status py_mix_open(py_mix *mix, coffer_error *err);
 /* Plans it, without the GIL. Adapters are opened here, and released after the plan. */
 coffer_status py_mix_plan(py_mix *mix, coffer_rewrite **rewrite, const coffer *model,

@@ -148,7 +148,7 @@ static uint64_t exchange_cell(const coffer_exchange *exchange, uint64_t memory)
         const uint64_t wanted = exchange->hosts[i].plan->size;
         size = wanted > size ? wanted : size;
     }
-    const uint64_t share = size / EXCHANGE_CHUNKS < memory ? size / EXCHANGE_PIECES : memory;
+    const uint64_t share = size / EXCHANGE_CHUNKS < memory ? size / EXCHANGE_CHUNKS : memory;
     while (cell > EXCHANGE_PAGE && cell > share / exchange->world) {
         cell /= 2;
     }

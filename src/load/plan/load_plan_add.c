@@ -528,7 +528,7 @@ coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tenso
 bool coffer__item_is_plain(const coffer_plan *plan, uint32_t item)
 {
     const coffer__load_item *of = &plan->items[item];
-    return of->row_count == 1 && plan->rows[of->first_row].nest.rank == 0;
+    return of->op_count == 1 && plan->copy_ops[of->first_op].region.rank == 0;
 }
 
 uint8_t coffer__item_alignment(const coffer_plan *plan, uint32_t item)
@@ -540,8 +540,8 @@ uint8_t coffer__item_alignment(const coffer_plan *plan, uint32_t item)
 bool coffer__item_can_be_view(const coffer_plan *plan, uint32_t item)
 {
     const coffer__load_item *of = &plan->items[item];
-    return of->device == NULL && !of->placed && of->size > 0 && coffer__item_is_plain(plan, item) &&
-           plan->rows[of->first_row].nest.reach.begin % coffer__item_alignment(plan, item) == 0;
+    return of->device == NULL && !of->given && of->size > 0 && coffer__item_is_plain(plan, item) &&
+           plan->copy_ops[of->first_op].region.reach.begin % coffer__item_alignment(plan, item) == 0;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ void coffer__file_readers_leave(coffer__file_readers *file_readers, size_t shard
 coffer_status coffer__file_readers_map(coffer__file_readers *file_readers, size_t shard,
                                        const coffer__byte_source **source, coffer_error *err);
 /* Whether a model cache server has the file: it is read from there. */
-bool coffer__file_readers_kept(const coffer__file_readers *file_readers, size_t shard);
+bool coffer__file_readers_is_served(const coffer__file_readers *file_readers, size_t shard);
 /* Where the bytes of a chunk are; COFFER__RESIDENCY_UNKNOWN where its file is not partly in the page cache, or not open. */
 coffer__residency coffer__file_readers_residency(coffer__file_readers *file_readers, const coffer__chunk *chunk);
 /* Whether a file is read to memory of a device by cuFile, and doing that: bytes of a file, of which the file reader is
