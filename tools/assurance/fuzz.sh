@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 mkdir -p build/fuzz/failed
+python3 tests/attacks/make_attacks.py build/fuzz/attacks
 for target in build/fuzz/fuzz/fuzz_*; do
     [ -x "$target" ] && [ -f "$target" ] || continue
     name=$(basename "$target")
@@ -16,9 +17,14 @@ for target in build/fuzz/fuzz/fuzz_*; do
     if [ -f "fuzz/$name.dict" ]; then
         options+=(-dict="fuzz/$name.dict")
     fi
+    # All readers, so files of all formats, and those that lie.
+    more=()
+    if [ "$name" = fuzz_convert ]; then
+        more=(build/fuzz/attacks)
+    fi
     echo "== $name, ${FUZZ_SECONDS:-60} seconds"
     log=build/fuzz/$name.log
-    if ! "$target" "${options[@]}" "$found" "fuzz/corpus/$name" tests/vectors >"$log" 2>&1; then
+    if ! "$target" "${options[@]}" "$found" "fuzz/corpus/$name" tests/vectors "${more[@]}" >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "fuzz: $name failed; all it said is in $log, the input in build/fuzz/failed" >&2
         exit 1

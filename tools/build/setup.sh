@@ -187,7 +187,7 @@ find_missing() {
     test | mutate | crash)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
         ;;&
-    test | mutate | crash | cross | coverage)
+    test | mutate | crash | cross | coverage | fuzz)
         need_command python3 python3
         ;;&
     format | check | test | release)
