@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first screen of `coffer browse` beside that of `sft browse` (sft-cli), for a file of very many tensors: rows of tools/bench.sh.
+"""The first screen of `coffer browse` beside that of `sft browse` (sft-cli), for a file of very many tensors: rows of tools/assurance/bench.sh.
 
     bench_browse.py COMMAND FOLDER [quick]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`coffer convert` beside torch, flax, onnx, Keras, TensorFlow, the package gguf and loops of system calls, in turns: the rows of
-tools/bench.sh.
+tools/assurance/bench.sh.
 
     bench_convert.py COMMAND FOLDER [quick]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading to an accelerator beside this machine's floors and beside other loaders, in turns: rows of tools/bench.sh.
+"""Loading to an accelerator beside this machine's floors and beside other loaders, in turns: rows of tools/assurance/bench.sh.
 
     bench_device.py FLOOR FOLDER [quick]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`coffer fetch` beside what else downloads: rows of tools/bench.sh.
+"""`coffer fetch` beside what else downloads: rows of tools/assurance/bench.sh.
 
     bench_fetch.py COMMAND FOLDER [quick]    FOLDER has room for 1.2 GB
 

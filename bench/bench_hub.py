@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata of a model of 160 files on a Hub that is 50 ms away, by coffer.hub and the command, beside the Hub's own clients: rows
-of tools/bench.sh.
+of tools/assurance/bench.sh.
 
     bench_hub.py COMMAND NODE FOLDER [quick]    FOLDER/node_modules has @huggingface/hub
 

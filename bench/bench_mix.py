@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`coffer merge-lora` beside peft's merge_and_unload and save_pretrained, and `coffer extract-lora` beside torch.svd_lowrank, in
-turns: the rows of tools/bench.sh.
+turns: the rows of tools/assurance/bench.sh.
 
     bench_mix.py COMMAND FOLDER [quick]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`coffer get` of a tenth of a model beside `cp` of a file of as many bytes, in turns: a row of tools/bench.sh.
+"""`coffer get` of a tenth of a model beside `cp` of a file of as many bytes, in turns: a row of tools/assurance/bench.sh.
 
     bench_part.py COMMAND FOLDER [quick]
 

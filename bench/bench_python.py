@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package beside the references', in turns in one process: the rows of tools/bench.sh.
+"""The Python package beside the references', in turns in one process: the rows of tools/assurance/bench.sh.
 
     bench_python.py FOLDER [quick]
 

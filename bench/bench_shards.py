@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`coffer convert` on checkpoints of distributed trainings beside what their own frameworks offer, in turns: rows of tools/bench.sh.
+"""`coffer convert` on checkpoints of distributed trainings beside what their own frameworks offer, in turns: rows of tools/assurance/bench.sh.
 
     bench_shards.py COMMAND FOLDER [quick]
 

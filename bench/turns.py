@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks of conversions share: tasks that write one output, timed in turns, and a row of tools/bench.sh."""
+"""What the benchmarks of conversions share: tasks that write one output, timed in turns, and a row of tools/assurance/bench.sh."""
 
 import statistics
 import time

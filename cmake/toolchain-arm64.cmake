@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # arm64: 64 bits, little-endian, with weakly ordered memory; its plain char is unsigned.
-# Compiled by Debian's cross compiler and run by qemu. Other libraries, cmocka among them, are those that tools/setup.sh
+# Compiled by Debian's cross compiler and run by qemu. Other libraries, cmocka among them, are those that tools/build/setup.sh
 # unpacks in build/cross/arm64.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # armel: 32 bits, little-endian; its plain char is unsigned, as it is on s390x.
-# Compiled by Debian's cross compiler and run by qemu. Other libraries, cmocka among them, are those that tools/setup.sh
+# Compiled by Debian's cross compiler and run by qemu. Other libraries, cmocka among them, are those that tools/build/setup.sh
 # unpacks in build/cross/armel.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR arm)

@@ -12,7 +12,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH checkout)
-set(CMAKE_CROSSCOMPILING_EMULATOR "${checkout}/tools/wine.sh")
+set(CMAKE_CROSSCOMPILING_EMULATOR "${checkout}/tools/check/wine.sh")
 # printf and its kin as C11 has them: those of the system's own runtime know neither %zu nor %lld.
 # xxHash's header, which is for every system, lies where nothing else of this one does.
 set(CMAKE_C_FLAGS_INIT "-D__USE_MINGW_ANSI_STDIO=1 -idirafter \"${checkout}/build/port-headers\"")

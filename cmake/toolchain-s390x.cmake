@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # s390x: 64 bits, big-endian.
-# Compiled by Debian's cross compiler and run by qemu. Other libraries, cmocka among them, are those that tools/setup.sh
+# Compiled by Debian's cross compiler and run by qemu. Other libraries, cmocka among them, are those that tools/build/setup.sh
 # unpacks in build/cross/s390x.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR s390x)

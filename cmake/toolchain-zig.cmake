@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Systems that are only compiled for, or whose programs run here by themselves or by Wine, by the clang, the headers and the
-# libraries of Zig, which tools/setup.sh unpacks in build/zig-venv. COFFER_ZIG_TARGET is Zig's name of the target.
+# libraries of Zig, which tools/build/setup.sh unpacks in build/zig-venv. COFFER_ZIG_TARGET is Zig's name of the target.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES COFFER_ZIG_TARGET)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH checkout)
 set(zig_tools "${checkout}/build/zig-venv/bin")

@@ -14,7 +14,7 @@
 
 /*
  * A driver's inputs are analysed in parts, each by a run of its own: what one input leaves behind in memory would make all that
- * come after it dearer. tools/prove.sh says which part this is.
+ * come after it dearer. tools/assurance/prove.sh says which part this is.
  */
 #ifndef PROVE_PART
 #define PROVE_PART 0

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* What the analyser reached: a line "reached FUNCTION STATEMENT FILE:LINE YES|NO" for each statement of each function, the
-   statements numbered from 0 within their function. tools/prove.sh puts the lines of all drivers together. *)
+   statements numbered from 0 within their function. tools/assurance/prove.sh puts the lines of all drivers together. *)
 let print_statement name index statement =
   let position = fst (Cil_datatype.Stmt.loc statement) in
   Printf.printf "reached %s %d %s:%d %s\n" name index

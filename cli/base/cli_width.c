@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Columns of characters: see cli_width.h for the contract. tools/make_widths.py writes the table. */
+/* Columns of characters: see cli_width.h for the contract. tools/build/make_widths.py writes the table. */
 #include "cli_width.h"
 
 #include "cli_text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A reader: the one interface of what turns a file of another program into a plan. A new format is one file
- * with a coffer__reader and one row in readers.c.
+ * with a coffer__reader and one row in readers.h.
  *
  * Readers get bytes through coffer__input_files alone: read whole, by offset. Behind it is a source (a file, memory,
  * a URL) or, in the command's sandbox, a socket to the process that has one. They call nothing else of the

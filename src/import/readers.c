@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of readers, and which of them takes a file.
+ * Which reader takes a file.
  *
  * Every reader looks at the same beginning and end of the file, which are read once. The end is there for archives,
  * whose directory may be the only place that names their members.
@@ -16,32 +16,9 @@
 #define READERS_HEAD ((size_t)4096)
 #define READERS_TAIL ((size_t)16 * 1024)
 
-/* The first that knows a file takes it: who looks for signatures comes before who goes by the ending of a name. */
-static const coffer__reader *const readers_table[] = {
-    &coffer__reader_dcp,          /* a pickle of a certain class, or one that is called as its parts are */
-    &coffer__reader_npy,          /* the beginning is its own */
-    &coffer__reader_npz,          /* an archive whose first member is an array */
-    &coffer__reader_pt2,          /* an archive that says what it is */
-    &coffer__reader_keras,        /* an archive with a member of a certain name */
-    &coffer__reader_zero,         /* one that is called as DeepSpeed's are */
-    &coffer__reader_fsdp,         /* one that is called as the file of one of several processes */
-    &coffer__reader_torch_zip,    /* any other archive */
-    &coffer__reader_gguf,         /* a signature of its own */
-    &coffer__reader_arrow,        /* a signature, or a message that begins like no number */
-    &coffer__reader_hdf5,         /* likewise */
-    &coffer__reader_tf,           /* likewise, at its end */
-    &coffer__reader_onnx,         /* a version, and fields that are known, until the graph */
-    &coffer__reader_flax,         /* maps and keys, until the first array */
-    &coffer__reader_torch_stream, /* a pickle of one certain number */
-    &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
-    &coffer__reader_nemo,         /* one that is called so, or has a certain member */
-    &coffer__reader_keras_index,  /* JSON of a certain ending */
-    &coffer__reader_torch_index,  /* JSON of a certain name */
-    &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
-    &coffer__reader_archive,      /* takes none by itself: a scan gives it some, … */
-    &coffer__reader_code,         /* … and this one, too */
-    NULL,
-};
+#define READERS_ROW(name) &coffer__reader_##name,
+
+static const coffer__reader *const readers_table[] = { COFFER__READERS(READERS_ROW) NULL };
 
 /* What files are that have no reader, by the codes of coffer__sniff. */
 static const struct readers_noun {

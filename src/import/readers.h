@@ -1,33 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readers that there are. One row of readers.c names each. */
+/* The readers that there are. */
 #ifndef COFFER_IMPORT_READERS_H
 #define COFFER_IMPORT_READERS_H
 
 #include "reader.h"
 
-extern const coffer__reader coffer__reader_pt2;
-extern const coffer__reader coffer__reader_torch_zip;
-extern const coffer__reader coffer__reader_torch_stream;
-extern const coffer__reader coffer__reader_torch_tar;
-extern const coffer__reader coffer__reader_nemo;
-extern const coffer__reader coffer__reader_torch_index;
-extern const coffer__reader coffer__reader_dcp;
-extern const coffer__reader coffer__reader_fsdp;
-extern const coffer__reader coffer__reader_zero;
-extern const coffer__reader coffer__reader_pickle;
-extern const coffer__reader coffer__reader_npy;
-extern const coffer__reader coffer__reader_npz;
-extern const coffer__reader coffer__reader_gguf;
-extern const coffer__reader coffer__reader_hdf5;
-extern const coffer__reader coffer__reader_keras;
-extern const coffer__reader coffer__reader_keras_index;
-extern const coffer__reader coffer__reader_tf;
-extern const coffer__reader coffer__reader_flax;
-extern const coffer__reader coffer__reader_onnx;
-extern const coffer__reader coffer__reader_arrow;
-/* Of scans alone: an archive of anything, and what is or names code. */
-extern const coffer__reader coffer__reader_archive;
-extern const coffer__reader coffer__reader_code;
+/*
+ * The table of readers. The first that knows a file takes it: who looks for signatures comes before who goes by the
+ * ending of a name. A new reader is its file and its row here.
+ */
+/* clang-format off */
+#define COFFER__READERS(ROW)                                                                                           \
+    ROW(dcp)              /* a pickle of a certain class, or one that is called as its parts are */                    \
+    ROW(npy)              /* the beginning is its own */                                                               \
+    ROW(npz)              /* an archive whose first member is an array */                                              \
+    ROW(pt2)              /* an archive that says what it is */                                                        \
+    ROW(keras)            /* an archive with a member of a certain name */                                             \
+    ROW(zero)             /* one that is called as DeepSpeed's are */                                                  \
+    ROW(fsdp)             /* one that is called as the file of one of several processes */                             \
+    ROW(torch_zip)        /* any other archive */                                                                      \
+    ROW(gguf)             /* a signature of its own */                                                                 \
+    ROW(arrow)            /* a signature, or a message that begins like no number */                                   \
+    ROW(hdf5)             /* likewise */                                                                               \
+    ROW(tf)               /* likewise, at its end */                                                                   \
+    ROW(onnx)             /* a version, and fields that are known, until the graph */                                  \
+    ROW(flax)             /* maps and keys, until the first array */                                                   \
+    ROW(torch_stream)     /* a pickle of one certain number */                                                         \
+    ROW(torch_tar)        /* another archive, whose first member has a certain name */                                 \
+    ROW(nemo)             /* one that is called so, or has a certain member */                                         \
+    ROW(keras_index)      /* JSON of a certain ending */                                                               \
+    ROW(torch_index)      /* JSON of a certain name */                                                                 \
+    ROW(pickle)           /* any other pickle that says so, or is called so */                                         \
+    ROW(archive)          /* takes none by itself: a scan gives it some */                                             \
+    ROW(code)             /* takes none by itself: a scan gives it some */
+/* clang-format on */
+
+#define READERS_DECLARE(name) extern const coffer__reader coffer__reader_##name;
+COFFER__READERS(READERS_DECLARE)
+#undef READERS_DECLARE
 
 /* ---- what else stands above this room and is called from it ---------------------------------------------------------- */
 

@@ -3,6 +3,8 @@
 
 import struct
 
+ENDING = "arrow"
+
 
 class FlatNumber:
     def __init__(self, width, value):
@@ -96,7 +98,15 @@ def arrow_file(fields=None, batches=None, blocks=None, schema=None, footer_size=
     return out + footer + struct.pack("<I", len(footer) if footer_size is None else footer_size) + b"ARROW1"
 
 
-def arrow_attacks():
+def good_files():
+    yield "good-tensor", arrow_tensor()
+    yield "good-strides", arrow_tensor(strides=(4, 12))
+    yield "good-file", arrow_file()
+    yield "good-swapped", arrow_file(order=1)
+    yield "good-batches", arrow_file(batches=[arrow_batch(), arrow_batch(0, ((0, 0), (0, 0))), arrow_batch()])
+
+
+def attacks():
     tensor_, file_ = arrow_tensor(), arrow_file()
     for called, good in (("tensor", tensor_), ("file", file_)):
         for cut in range(9, len(good) - 1, 23):
@@ -148,3 +158,18 @@ def arrow_attacks():
     yield "list-size-negative", arrow_file([arrow_list(-1)])
     yield "bits", arrow_file([arrow_field(kind=6)], [arrow_batch(6, ((6, 0),), ((0, 0), (0, 24)))])
     yield "dictionary", arrow_file([arrow_field(_4={})], [arrow_batch(6, ((6, 0),), ((0, 0), (0, 24)))])
+
+
+# What refusals say.
+SENTENCES = {
+    "tensor-cut-078": "reaches past the end", "tensor-more": "no message where one begins",
+    "tensor-sizes-wrap": "fewer bytes than its sizes", "tensor-size-negative": "below 0", "tensor-data-beyond": "not in the body",
+    "tensor-strides-few": "another number of strides", "tensor-strides-beyond": "does not lie within its storage",
+    "tensor-expanded": "too much to write", "tensor-of-text": "an Arrow tensor of text", "tensor-sparse": "that is sparse",
+    "stream": "an Arrow stream", "message-2^31": "larger than 16 MiB", "footer-2^31": "does not end with a footer",
+    "no-schema": "has no schema", "blocks-twice": "not in order", "blocks-many": "more batches than the file",
+    "batch-of-tensor": "no record batch", "compressed": "are compressed", "nodes-length": "another length than the batch",
+    "missing": "some of which are missing", "buffer-short": "shorter than its column",
+    "buffer-negative": "not in the body of its batch", "struct": "is of structures", "list-of-lists": "is of lists of one length",
+    "bits": "single bits", "dictionary": "a dictionary's values",
+}

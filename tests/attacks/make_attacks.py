@@ -8,10 +8,10 @@ Nothing in them does harm when it is run: what a loader would call is `print`, o
 (`attacks()`) and expect each to be refused, or reported as what it is.
 """
 
+import importlib
 import pathlib
 import sys
 
-from attacks_arrow import arrow_attacks, arrow_batch, arrow_file, arrow_tensor
 from attacks_flax import flax_attacks, flax_chunked, flax_file
 from attacks_gguf import GGUF_KEYS, GgufTensor, gguf_attacks, gguf_file, gguf_good
 from attacks_hdf5 import hdf5_attacks, hdf5_chunk_attacks, hdf5_one, hdf5_tree
@@ -27,15 +27,27 @@ from pickles_by_hand import checkpoint
 from wire_by_hand import varint, wire
 from zips_by_hand import Archive, Member, deflated, members, torch_file
 
+# A file attacks_NAME.py that says all of a reader by itself needs no line here. It has ENDING, of the names of its files; attacks()
+# and good_files(), which yield names and bytes; and SENTENCES, what refusals say of some of the attacks.
+MODULES = [module for path in sorted(pathlib.Path(__file__).parent.glob("attacks_*.py"))
+           if hasattr(module := importlib.import_module(path.stem), "attacks")]  # fmt: skip
+
+
+def kind_of(module):
+    return module.__name__.removeprefix("attacks_")
+
 
 def attacks():
     """(name, bytes) of every file."""
+    for module in MODULES:
+        for called, bytes_ in module.attacks():
+            yield f"{kind_of(module)}-{called}.{module.ENDING}", bytes_
     for kind, ending, make in (("zip", "pt", zip_attacks), ("pickle", "pkl", pickle_attacks), ("graph", "pt", graph_attacks),
                                ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks),
                                ("program", "pt2", program_attacks), ("tar", "tar", tar_attacks), ("nemo", "nemo", nemo_attacks),
                                ("stream", "pt", stream_attacks), ("polyglot", "bin", polyglot_attacks),
                                ("script", "pt", script_attacks), ("gguf", "gguf", gguf_attacks),
-                               ("flax", "msgpack", flax_attacks), ("onnx", "onnx", onnx_attacks), ("arrow", "arrow", arrow_attacks),
+                               ("flax", "msgpack", flax_attacks), ("onnx", "onnx", onnx_attacks),
                                ("hdf5", "h5", hdf5_attacks), ("hdf5-chunk", "h5", hdf5_chunk_attacks), ("tf", "index", tf_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_
@@ -43,6 +55,9 @@ def attacks():
 
 def good_files():
     """What the attacks are changes of: each converts."""
+    for module in MODULES:
+        for called, bytes_ in module.good_files():
+            yield f"{called}.{module.ENDING}", bytes_
     yield "good.pt", torch_file()
     yield "good-deflated.pt", Archive([Member(b"a/data.pkl", **deflated(checkpoint())), *members()[1:]]).bytes()
     yield "good-stream.pt", stream_file()
@@ -58,11 +73,6 @@ def good_files():
     yield "good-aligned.gguf", gguf_file((("general.alignment", 4, 1024),), [GgufTensor("w", (3, 2), 0, bytes(24))], alignment=1024)
     yield "good.msgpack", flax_file()
     yield "good-chunked.msgpack", flax_file({"w": flax_chunked()})
-    yield "good-tensor.arrow", arrow_tensor()
-    yield "good-strides.arrow", arrow_tensor(strides=(4, 12))
-    yield "good-file.arrow", arrow_file()
-    yield "good-swapped.arrow", arrow_file(order=1)
-    yield "good-batches.arrow", arrow_file(batches=[arrow_batch(), arrow_batch(0, ((0, 0), (0, 0))), arrow_batch()])
     yield "good.h5", bytes(hdf5_one().bytes)
     yield "good-chunked.h5", hdf5_tree(((24, 0, (0, 0), 0),), chunk=(3, 2))
     yield "good.onnx", onnx_file()

@@ -17,7 +17,7 @@ version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' "$checkout/in
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-"$checkout/tools/amalgamate.py" .
+"$checkout/tools/build/amalgamate.py" .
 if grep '#include "' coffer.h; then
     echo 'coffer.h needs the headers above beside it' >&2
     exit 1

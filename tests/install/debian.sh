@@ -22,7 +22,7 @@ fail() {
 
 # ---- Building and looking over ----------------------------------------------------------------------------------------
 
-tools/build.sh debian
+tools/build/build.sh debian
 rm -rf "$packages"
 (cd "$build" && cpack) >"$work/log" || { cat "$work/log"; exit 1; }
 for name in "libcoffer${version%.*}" libcoffer-dev coffer; do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The recipes in packaging/, by the tools that they are for, as far as these run without the network: Meson and Conan; and an
-# install by the oldest CMake that is supported, with either library. tools/setup.sh made build/packaging-venv.
+# install by the oldest CMake that is supported, with either library. tools/build/setup.sh made build/packaging-venv.
 #
 #   tests/install/recipes.sh
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A release, as tools/release.sh makes it of the commit that is checked out: every part is made, and made a second time elsewhere and
+# A release, as tools/release/release.sh makes it of the commit that is checked out: every part is made, and made a second time elsewhere and
 # compared, but the signature; and what can run here is used.
 #
 #   tests/install/release.sh BUILD
@@ -42,9 +42,9 @@ make_clone "$work/a longer path/two"
 openssl ecparam -name prime256v1 -genkey -noout -out "$work/key.pem"
 openssl ec -in "$work/key.pem" -pubout -out "$work/key.pub" 2>/dev/null
 
-COFFER_SIGN_KEY=$work/key.pem "$work/one/tools/release.sh"
+COFFER_SIGN_KEY=$work/key.pem "$work/one/tools/release/release.sh"
 dist=$work/one/dist
-"$work/a longer path/two/tools/release.sh"
+"$work/a longer path/two/tools/release/release.sh"
 for file in "$work/a longer path/two/dist"/*; do
     cmp "$file" "$dist/$(basename "$file")"
 done
@@ -97,8 +97,8 @@ done
 
 python3 -m zipfile -e "$dist/coffer-$version-x86_64-windows.zip" "$work"
 command=$work/coffer-$version-x86_64-windows/coffer.exe
-[ "$(tools/wine.sh "$command" --version </dev/null)" = "coffer $version" ]
-tools/wine.sh "$command" check tests/vectors/ok_*.safetensors </dev/null >/dev/null
+[ "$(tools/check/wine.sh "$command" --version </dev/null)" = "coffer $version" ]
+tools/check/wine.sh "$command" check tests/vectors/ok_*.safetensors </dev/null >/dev/null
 grep -q '^mingw-w64' "$(dirname "$command")/THIRD_PARTY.txt" || fail 'the notice of mingw-w64 is missing'
 echo 'ok: the command for Windows, by Wine'
 tests/install/wheel_arm64.sh "$dist"/*manylinux*_aarch64.whl

@@ -104,7 +104,7 @@ def empty_machine(root):
 def refuse_to_install(root):
     """`make` says what is missing and leaves the machine as it is."""
     packages = run(root, "dpkg-query -W", "/")
-    said = run(root, "! tools/setup.sh build 2>&1")
+    said = run(root, "! tools/build/setup.sh build 2>&1")
     if "make deps installs it" not in said or run(root, "dpkg-query -W", "/") != packages:
         sys.exit(f"stranger: `make` on an empty machine said\n{said}\nand must list what is missing, and install nothing")
 

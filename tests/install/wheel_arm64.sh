@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Python package for Linux on arm64 beside Debian's Python for that machine, which tools/setup.sh unpacks, and runs its
+# Installs the Python package for Linux on arm64 beside Debian's Python for that machine, which tools/build/setup.sh unpacks, and runs its
 # tests by qemu, but those that tests/arm64/python.txt names.
 #
 #   tests/install/wheel_arm64.sh WHEEL
@@ -10,7 +10,7 @@ set -euo pipefail
 wheel=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/install/python_tests.sh
-tools/setup.sh --install arm64-python
+tools/build/setup.sh --install arm64-python
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

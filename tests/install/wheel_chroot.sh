@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Python package as its users do, by pip, in the root of another Linux, which tools/setup.sh makes, with neither a
+# Installs the Python package as its users do, by pip, in the root of another Linux, which tools/build/setup.sh makes, with neither a
 # compiler nor a network, and runs its tests there, but those that tests/LINUX/python.txt names.
 #
 #   tests/install/wheel_chroot.sh LINUX WHEEL    LINUX: musl, or bullseye, whose glibc is 2.31
@@ -11,7 +11,7 @@ linux=$1
 wheel=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/install/python_tests.sh
-tools/setup.sh --install "$linux-python"
+tools/build/setup.sh --install "$linux-python"
 system=$PWD/build/$linux-python/system
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Python package for Windows beside a Python for Windows, which tools/setup.sh makes, and runs its tests by Wine, but
+# Installs the Python package for Windows beside a Python for Windows, which tools/build/setup.sh makes, and runs its tests by Wine, but
 # those that tests/windows/python.txt names.
 #
 #   tests/install/wheel_windows.sh WHEEL
@@ -10,7 +10,7 @@ set -euo pipefail
 wheel=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/install/python_tests.sh
-tools/setup.sh --install windows-python
+tools/build/setup.sh --install windows-python
 root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -21,7 +21,7 @@ there() { # there PATH: as Windows' programs call it
 
 # Wine cannot say which file the input or output of a program is, which Python asks: so neither is a file.
 python() {
-    tools/wine.sh build/windows-python/python.exe "$@" </dev/null 2>&1 | cat
+    tools/check/wine.sh build/windows-python/python.exe "$@" </dev/null 2>&1 | cat
 }
 
 build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --only-binary=:all: \

@@ -95,12 +95,12 @@ def read_dumps(text):
                 dump = Dump()
 
 
-def build(folder):
-    """The program, compiled into a folder."""
+def build(folder, *before):
+    """The program, compiled into a folder, with objects that come before the library."""
     program = Path(folder) / "convert_dump"
     rooms = [f"-I{room}" for room in sorted((SOURCE / "src").glob("**/"))]
     subprocess.run([CC, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", *rooms,
-                    SOURCE / "tests/attacks/convert_dump.c", BUILD / "libcoffer.a", "-pthread", "-ldl", "-lm", "-o", program],
+                    SOURCE / "tests/attacks/convert_dump.c", *before, BUILD / "libcoffer.a", "-pthread", "-ldl", "-lm", "-o", program],
                    check=True)
     return program
 

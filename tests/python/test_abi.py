@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ABI is what tests/abi records, and a change of it does not pass unnoticed.
 
-tools/abi.py compares; here it is run, and then run again on headers with a change planted in them that compiles without a
+tools/check/abi.py compares; here it is run, and then run again on headers with a change planted in them that compiles without a
 word: each of them breaks programs that were built before.
 """
 
@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
 BUILD = Path(os.environ["COFFER_LIB"]).parent
 
-specification = importlib.util.spec_from_file_location("abi", SOURCE / "tools/abi.py")
+specification = importlib.util.spec_from_file_location("abi", SOURCE / "tools/check/abi.py")
 abi = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(abi)
 

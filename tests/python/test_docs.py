@@ -421,7 +421,7 @@ def test_threads_says_of_every_object_who_may_use_it():
 
 
 def test_architecture_has_the_rooms_that_are_checked():
-    rooms = runpy.run_path(str(SOURCE / "tools/check_structure.py"))["ROOMS"]
+    rooms = runpy.run_path(str(SOURCE / "tools/check/check_structure.py"))["ROOMS"]
     text = (SOURCE / "docs/architecture.md").read_text(encoding="utf-8")
     stated = {room: set(re.findall(r"`([\w/]+)`", below)) for room, below in
               re.findall(r"^\| `([\w/*]+)` \| .* \| (nothing|`.*`) \|$", text, re.M)}
@@ -438,8 +438,8 @@ def sections(document, marks):
 
 
 def test_every_file_says_what_it_is_for():
-    """Which tools/files.py shows: the architecture has no list of files that could be wrong."""
-    said = subprocess.run([SOURCE / "tools/files.py"], check=True, capture_output=True, text=True).stdout.splitlines()
+    """Which tools/check/files.py shows: the architecture has no list of files that could be wrong."""
+    said = subprocess.run([SOURCE / "tools/check/files.py"], check=True, capture_output=True, text=True).stdout.splitlines()
     assert len(said) > 500
     assert [line for line in said if not line.partition(": ")[2].strip()] == []
 
@@ -586,7 +586,7 @@ def test_no_document_names_what_is_not_there():
     those of which abi.md says that they are no longer."""
     code = "".join(path.read_text(encoding="utf-8") for path in
                    [*SOURCE.glob("include/**/*.h"), *SOURCE.glob("src/**/*.[ch]"), *SOURCE.glob("CMakeLists.txt"),
-                    *SOURCE.glob("*/CMakeLists.txt"), *SOURCE.glob("tools/*.sh"), *SOURCE.glob("tests/python/*.py"),
+                    *SOURCE.glob("*/CMakeLists.txt"), *SOURCE.glob("tools/*/*.sh"), *SOURCE.glob("tests/python/*.py"),
                      *SOURCE.glob("bindings/python/native/*.[ch]"), *SOURCE.glob("bindings/python/coffer/adapters/*.py")])
     # The last two stand for any name.
     known = set(re.findall(r"\w+", code)) | {"coffer_noun_verb", "coffer__name"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/platforms.py: the table of platforms says no more than what was done."""
+"""tools/check/platforms.py: the table of platforms says no more than what was done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT = """<testsuite><testcase name="test_one" status="run"><system-out>[=====
 
 @pytest.fixture
 def platforms():
-    spec = importlib.util.spec_from_file_location("platforms", ROOT / "tools/platforms.py")
+    spec = importlib.util.spec_from_file_location("platforms", ROOT / "tools/check/platforms.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -34,7 +34,7 @@ Compile again: [docs/abi.md](docs/abi.md#what-changed).
 
 
 def notes(changelog, version, *address):
-    command = [sys.executable, ROOT / "tools" / "release_notes.py", changelog, version, *address]
+    command = [sys.executable, ROOT / "tools/release/release_notes.py", changelog, version, *address]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -352,31 +352,31 @@ def test_a_command_with_a_page_needs_no_other_and_one_without_says_so(tmp_path):
 
 @pytest.fixture(name="checkout")
 def fixture_checkout(tmp_path):
-    """tools/page.sh, in a checkout with stand-ins for what it calls; the page's build counts itself."""
-    for folder in ("tools", "web/node_modules", "include", "src/core", "src/format", *(f"bindings/js/{name}" for name in "src wasm scripts node_modules".split())):
+    """tools/build/page.sh, in a checkout with stand-ins for what it calls; the page's build counts itself."""
+    for folder in ("tools/build", "web/node_modules", "include", "src/core", "src/format", *(f"bindings/js/{name}" for name in "src wasm scripts node_modules".split())):
         (tmp_path / folder).mkdir(parents=True)
-    shutil.copy2(SOURCE / "tools/page.sh", tmp_path / "tools/page.sh")
+    shutil.copy2(SOURCE / "tools/build/page.sh", tmp_path / "tools/build/page.sh")
     programs = {
         "setup.sh": '[ "$1" = node ] && [ -e node ]',
         "web.sh": f"[ $1 = build ] && echo built >>runs && ! [ -e trouble ] && printf '%s' '{MARKER.decode()}' >build/web/index.html",
     }
     for name, line in programs.items():
-        (tmp_path / "tools" / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / "tools" / name).chmod(0o755)
+        (tmp_path / "tools/build" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "tools/build" / name).chmod(0o755)
     for folder in ("web", "bindings/js"):
         (tmp_path / folder / "package-lock.json").write_text("{}")
         (tmp_path / folder / "node_modules/.installed-lock.json").write_text("{}")
     (tmp_path / "node").touch()
 
     def run_page():
-        done = subprocess.run([tmp_path / "tools/page.sh"], capture_output=True, text=True, check=True)
+        done = subprocess.run([tmp_path / "tools/build/page.sh"], capture_output=True, text=True, check=True)
         runs = tmp_path / "runs"
         return len(runs.read_text().split()) if runs.exists() else 0, done.stdout + done.stderr
 
     return tmp_path, run_page
 
 
-@pytest.mark.parametrize("missing", ["node", "tools/web.sh", "web/node_modules/.installed-lock.json", "bindings/js/node_modules/.installed-lock.json"])
+@pytest.mark.parametrize("missing", ["node", "tools/build/web.sh", "web/node_modules/.installed-lock.json", "bindings/js/node_modules/.installed-lock.json"])
 def test_without_what_the_page_is_made_with_nothing_is_said(missing, checkout):
     folder, run_page = checkout
     (folder / missing).unlink()

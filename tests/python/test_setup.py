@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/setup.sh: what it installs, when it does, and how it waits for another apt-get, which a fake one plays here."""
+"""tools/build/setup.sh: what it installs, when it does, and how it waits for another apt-get, which a fake one plays here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SETUP = Path(os.environ["COFFER_SOURCE_DIR"], "tools/setup.sh").read_text()
+SETUP = Path(os.environ["COFFER_SOURCE_DIR"], "tools/build/setup.sh").read_text()
 FUNCTION = re.search(r"^apt_get\(\) \{.*?^\}$", SETUP, re.M | re.S)[0]
 LOCK = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)"
 
@@ -63,8 +63,8 @@ def without_comments(text: str) -> str:
 
 def scripts_of(text: str, found: dict[str, str]) -> dict[str, str]:
     """The scripts in tools that a text names, with those that these name, but setup.sh, which goals only ask."""
-    for name in re.findall(r"\btools/[a-z_]+\.(?:sh|py)\b", text):
-        if name not in found and name != "tools/setup.sh":
+    for name in re.findall(r"\btools/[a-z]+/[a-z_]+\.(?:sh|py)\b", text):
+        if name not in found and name != "tools/build/setup.sh":
             found[name] = without_comments((SOURCE / name).read_text())
             scripts_of(found[name], found)
     return found
@@ -80,7 +80,7 @@ def programs_of(goal: str) -> dict[str, str]:
         else:
             words = re.findall(r"(?:^|[|&;(`]|\bthen|\bdo|\belse|\bif|!|\bexec)\s*([a-z][a-z0-9_+-]*)(?=\s|$)", text.replace("xargs -0 ", "; "), re.M)
         found |= {word: name for word in words if word in PACKAGES}
-    if "tools/ctest.sh" in scripts:
+    if "tools/check/ctest.sh" in scripts:
         for path in [*SOURCE.glob("bench/*.c"), *SOURCE.glob("tests/unit/*.c")]:
             text = without_comments(path.read_text())
             # A yardstick that is looked for before it is run may be missing.
@@ -94,13 +94,13 @@ def installed_for(goal: str) -> set[str]:
     nothing = 'for probe in has $(compgen -A function has_); do eval "$probe() { return 1; }"; done\nis_debian() { return 0; }'
     functions = SETUP[: SETUP.index("# ---- Getting it")]
     script = f'{functions}\n{nothing}\nfind_missing || true\nprintf "%s\\n" "${{packages[@]}}"\n'
-    done = subprocess.run(["bash", "-c", script, SOURCE / "tools/setup.sh", goal], cwd=SOURCE, capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script, SOURCE / "tools/build/setup.sh", goal], cwd=SOURCE, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
 def setup_goals_of(goal: str) -> set[str]:
     texts = scripts_of(RECIPES[goal], {"Makefile": RECIPES[goal]}).values()
-    return {name for text in texts for name in re.findall(r"tools/setup\.sh (?:--install )?([a-z][a-z0-9-]*)", text)}
+    return {name for text in texts for name in re.findall(r"tools/build/setup\.sh (?:--install )?([a-z][a-z0-9-]*)", text)}
 
 
 def test_the_goals_that_documents_name_are_there():
@@ -119,7 +119,7 @@ def test_what_a_goal_runs_is_installed_for_it(goal):
 
 def test_that_is_looked_for_at_all():
     assert programs_of("format") == {"clang-format": "Makefile", "git": "Makefile"}
-    assert programs_of("test")["python3"] == "tools/ctest.sh"
+    assert programs_of("test")["python3"] == "tools/check/ctest.sh"
     assert PACKAGES["xxhsum"] == "xxhash" and "xxhash" in installed_for("bench") and "xxhash" not in installed_for("test")
 
 
@@ -140,7 +140,7 @@ def bare(tmp_path):
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCE / name, root / name)
-    setup = root / "tools/setup.sh"
+    setup = root / "tools/build/setup.sh"
     changed = re.sub(r"^is_debian\(\) \{.*?^\}$", "is_debian() { [ ! -e ../other-system ]; }", setup.read_text(), flags=re.M | re.S)
     assert changed != setup.read_text()
     setup.write_text(changed)
@@ -197,5 +197,5 @@ def test_what_a_build_does_without_is_told(bare):
     for goal, expected in (("build", "0 1\n"), ("test", "1 0\n"), ("--install build", "1 0\n")):
         script = f'{functions}\n{nothing}\nhas_libcurl() {{ :; }}\nhas_libcrypto() {{ :; }}\nhas_xxhash() {{ :; }}\nhas_cmocka() {{ :; }}\n'
         script += 'find_missing || true\necho ${#missing[@]} ${#without[@]}\n'
-        done = subprocess.run(["bash", "-c", script, bare / "tools/setup.sh", *goal.split()], cwd=SOURCE, capture_output=True, text=True, check=True)
+        done = subprocess.run(["bash", "-c", script, bare / "tools/build/setup.sh", *goal.split()], cwd=SOURCE, capture_output=True, text=True, check=True)
         assert done.stdout == expected

@@ -2,7 +2,7 @@
 /*
  * Edits that find no space in the header, and yet copy no data: by a clone that shares their blocks, or, where it is asked for, by
  * blocks that the file system puts in before them. Few file systems can do either, so here stand-ins for the system calls do it,
- * by copying; how the real ones behave is shown by tools/crash.py.
+ * by copying; how the real ones behave is shown by tools/assurance/crash.py.
  */
 #define _GNU_SOURCE
 

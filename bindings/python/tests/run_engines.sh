@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Has vLLM and SGLang load small models by themselves and by Coffer, on a CPU, with one process and with two, in build/engines-venv,
-# which tools/setup.sh makes, on the wheel that tools/python_package.sh built. No kernel of theirs is run, and no server.
+# which tools/build/setup.sh makes, on the wheel that tools/check/python_package.sh built. No kernel of theirs is run, and no server.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 

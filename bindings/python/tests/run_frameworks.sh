@@ -6,7 +6,7 @@
 #
 #   bindings/python/tests/run_frameworks.sh frameworks|clients
 #
-# in build/frameworks-venv, which tools/setup.sh makes, on the wheel that tools/python_package.sh built. Each file has a process
+# in build/frameworks-venv, which tools/build/setup.sh makes, on the wheel that tools/check/python_package.sh built. Each file has a process
 # of its own, since not every two frameworks live in one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."

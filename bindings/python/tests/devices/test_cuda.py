@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading to a real CUDA device: what the tests with a played driver show, on hardware. tools/device.sh runs these; the test run
+"""Loading to a real CUDA device: what the tests with a played driver show, on hardware. tools/check/device.sh runs these; the test run
 does not, as its machines have no device.
 """
 
