@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the benchmarks of this tree with those of another commit, which is built next to it: tools/bench.sh --against.
+"""Compares the benchmarks of this tree with those of another commit, which is built next to it: tools/assurance/bench.sh --against.
 
     bench/against.py COMMIT [--rounds N] [--quick] NAME...
 
@@ -97,7 +97,7 @@ def print_table(here, there, commit):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="tools/bench.sh --against")
+    parser = argparse.ArgumentParser(prog="tools/assurance/bench.sh --against")
     parser.add_argument("commit")
     parser.add_argument("names", nargs="+", metavar="NAME")
     parser.add_argument("--rounds", type=int, default=5)

@@ -6,8 +6,8 @@
 #
 #   tools/assurance/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, load, edit, copy, split, hash, cli,
 #                                         python, convert, mix, part, browse, hub, fetch; all of them when none is given
-#   tools/bench.sh --against COMMIT [--rounds N] [--quick] NAME...   compares with another commit, in turns (bench/against.py)
-#   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
+#   tools/assurance/bench.sh --against COMMIT [--rounds N] [--quick] NAME...   compares with another commit, in turns (bench/against.py)
+#   tools/assurance/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
 # how many times as good ours is, so 2 is twice the speed, half the time or half the memory; where a bound was set for it, the
