@@ -57,9 +57,9 @@ typedef struct carry_run {
     coffer__carry *carries;
     coffer__box *boxes;
     coffer__checksum *sums;
-    coffer__row *rest;      /* storages that are read for their CRCs alone … */
-    size_t *rest_of;        /* … and the place in `order` of a row of each, … */
-    uint32_t *rest_storage; /* … and its own number */
+    coffer__row *rest;      /* storages that are read for their CRCs alone */
+    size_t *rest_of;        /* the place in `order` of a row of each of `rest` */
+    uint32_t *rest_storage; /* the number of each of `rest` */
     size_t rest_count;
     coffer__parts parts; /* the progress of the groups; counts bytes of tensors */
 } carry_run;

@@ -44,11 +44,11 @@ typedef struct coffer__import_plan_piece {
     bool has_crc;         /* else none was computed, or none is stored */
     bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; … */
-    coffer_dtype dtype;   /* … of both what their elements become, … */
-    uint32_t scales;      /* … of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
-    uint32_t filters;     /* of what is filtered: two bits each, the first that was applied lowest (filters.h) … */
-    uint32_t unit;        /* … and bytes of an element, for shuffling */
+    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; */
+    coffer_dtype dtype;   /* of blocks and numbers: what their elements become */
+    uint32_t scales;      /* of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
+    uint32_t filters;     /* of what is filtered: two bits each, the first that was applied lowest (filters.h) */
+    uint32_t unit;        /* of what is filtered: bytes of an element, for shuffling */
 } coffer__import_plan_piece;
 
 typedef struct coffer__import_plan_storage {
@@ -142,8 +142,8 @@ typedef struct coffer__import_plan {
     uint64_t budget;     /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
     const char *format;  /* as messages call the input: "a PyTorch checkpoint" */
     uint32_t file_count; /* the input counted */
-    uint32_t keys_file;  /* of this file the first … */
-    uint64_t keys_size;  /* … bytes are GGUF's keys, which may be kept in a file of their own; 0: none */
+    uint32_t keys_file;  /* the file that has GGUF's keys */
+    uint64_t keys_size;  /* its first bytes, which are GGUF's keys and may be kept in a file of their own; 0: none */
     coffer__import_plan_array file_names; /* uint32_t: texts; of the input "" */
     coffer__import_plan_array pieces;     /* coffer__import_plan_piece */
     coffer__import_plan_array storages;   /* coffer__import_plan_storage */

@@ -39,8 +39,8 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_keras_index,  /* JSON of a certain ending */
     &coffer__reader_torch_index,  /* JSON of a certain name */
     &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
-    &coffer__reader_archive,      /* takes none by itself: a scan gives it some, … */
-    &coffer__reader_code,         /* … and this one, too */
+    &coffer__reader_archive,      /* takes no file by itself: a scan gives it some */
+    &coffer__reader_code,         /* likewise */
     NULL,
 };
 

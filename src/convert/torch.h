@@ -15,9 +15,9 @@ typedef struct coffer__torch_file {
     coffer__import_plan *plan;
     uint32_t file;
     uint64_t size;
-    bool embedded; /* only a range of the file is the archive, … */
-    uint64_t at;   /* … from this byte on, … */
-    uint64_t part; /* … of so many bytes */
+    bool embedded; /* only a range of the file is the archive */
+    uint64_t at;   /* the byte where the embedded archive begins */
+    uint64_t part; /* bytes of the embedded archive */
 } coffer__torch_file;
 
 /* Puts a storage that is one stored or deflated range of the file; what messages call it is `prefix`, then `key`. An

@@ -55,9 +55,9 @@ struct coffer__chunk {
     /* The chunk source's, from submit on. */
     const uint8_t *bytes; /* byte cell.begin; where spans lie there are bytes, except those that are `there` */
     uint64_t requests;    /* how many reads it took */
-    uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
-    uint64_t cached;      /* … of them from the page cache, … */
-    uint64_t direct;      /* … and past it */
+    uint64_t read;        /* bytes that were read for it by this process, from wherever */
+    uint64_t cached;      /* bytes of `read` from the page cache */
+    uint64_t direct;      /* bytes of `read` that were read past the page cache */
     uint64_t gap;         /* the longest that was worth reading, as it turned out; 0: not known */
     uint32_t engines;     /* bit 1 << coffer_engine for each that read */
     void *own;            /* whatever the chunk source wants to remember */

@@ -32,8 +32,8 @@ typedef struct shared_claim {
     coffer__file_span spans[SHARED_RUNS];
     coffer__chunk_part parts[SHARED_RUNS];
     coffer__share_claim is;
-    bool busy; /* it is claimed, … */
-    bool sent; /* … and the private chunk source has it */
+    bool busy; /* the cell is claimed */
+    bool sent; /* the private chunk source has the claimed cell */
 } shared_claim;
 
 /* The four counts say where the worker's chunks are, and what `alone` has: from them follows whether there is

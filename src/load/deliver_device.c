@@ -51,8 +51,8 @@ struct coffer__device_queue {
     size_t stream_capacity;
     uint8_t *pieces; /* NULL: none are needed yet */
     bool registered; /* they are, by this device queue */
-    size_t piece;    /* the one that is being filled … */
-    size_t used;     /* … and how much of it is */
+    size_t piece;    /* the one that is being filled */
+    size_t used;     /* bytes of that piece that are filled */
     uint64_t sealed[DEVICE_QUEUE_PIECES];
 };
 

@@ -12,8 +12,8 @@ typedef struct parcel_walk {
     uint32_t to;
     const uint32_t *pieces;
     size_t count;
-    size_t piece; /* the current one's place in `pieces`, … */
-    size_t part;  /* … and the part of it that is next */
+    size_t piece; /* the current one's place in `pieces` */
+    size_t part;  /* the part of the current piece that is next */
 } parcel_walk;
 
 static parcel_walk parcel_begin(const coffer_exchange *exchange, uint64_t round, uint32_t from, uint32_t to)

@@ -44,8 +44,8 @@ struct coffer__load_worker {
     size_t under_way;       /* in the chunk source */
     bool mixed;             /* the last chunk was of a file that is partly in the page cache */
     bool at_hand;           /* a chunk is in the chunk source that was begun while others are waited for */
-    uint64_t waited;        /* nanoseconds for the chunk source, not counted yet, … */
-    uint64_t waited_device; /* … and for devices */
+    uint64_t waited;        /* nanoseconds for the chunk source, not counted yet */
+    uint64_t waited_device; /* nanoseconds for devices, not counted yet */
     coffer__device_queue *device_queues[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
     work_chunk *held; /* a list, the oldest first, of chunks that came and still need their slots */
 };

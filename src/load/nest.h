@@ -56,8 +56,8 @@ typedef struct coffer__lines {
     const coffer__nest *nest;
     uint64_t address; /* of the place */
     coffer__file_span within;
-    uint64_t at;   /* of the next run, in the file … */
-    uint64_t to;   /* … and where it goes */
+    uint64_t at;   /* of the next run, in the file */
+    uint64_t to;   /* where the next run goes */
     uint64_t skip; /* bytes of it that lie before the span */
     bool over;
     uint64_t index[COFFER__BOX_MAX_RANK];

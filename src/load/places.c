@@ -36,8 +36,8 @@ typedef struct places_sum {
     size_t count;
     size_t tries;
     places_term terms[2 * COFFER__BOX_MAX_RANK];
-    int64_t least[2 * COFFER__BOX_MAX_RANK + 1]; /* what terms from this one on come to, at least, … */
-    int64_t most[2 * COFFER__BOX_MAX_RANK + 1];  /* … and at most */
+    int64_t least[2 * COFFER__BOX_MAX_RANK + 1]; /* what terms from this one on come to, at least */
+    int64_t most[2 * COFFER__BOX_MAX_RANK + 1];  /* what terms from this one on come to, at most */
 } places_sum;
 
 /* Adds a loop; with `merge` to one of the same step if there is one. Distances within memory are below 2^63, and so
