@@ -44,7 +44,7 @@ typedef struct coffer__import_plan_piece {
     bool has_crc;         /* else none was computed, or none is stored */
     bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; */
+    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0 */
     coffer_dtype dtype;   /* of blocks and numbers: what their elements become */
     uint32_t scales;      /* of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
     uint32_t filters;     /* of what is filtered: two bits each, the first that was applied lowest (filters.h) */
