@@ -36,8 +36,8 @@ typedef struct cli_document {
     size_t count;
     size_t capacity;
     bool loose;       /* it has NaN or Infinity, which RFC 8259 does not know */
-    const char *what; /* what is wrong with it; NULL: nothing, or there was no memory … */
-    size_t at;        /* … and at which byte */
+    const char *what; /* what is wrong with it; NULL: nothing, or there was no memory */
+    size_t at;        /* the byte that is wrong */
 } cli_document;
 
 /* Whether a text is JSON, without keeping anything. Where it is not, *what says why and *at at which byte. *loose says

@@ -20,8 +20,8 @@ typedef struct cli_memory {
     uint64_t context;      /* tokens that it is for */
     uint64_t most_context; /* that the configuration allows; 0: it says nothing */
     uint64_t layers;       /* whose cache grows with the context */
-    uint64_t window;       /* tokens that the others keep, … */
-    uint64_t sliding;      /* … and how many they are */
+    uint64_t window;       /* tokens that the others keep */
+    uint64_t sliding;      /* how many layers keep no more than the window */
     uint64_t numbers;      /* of a token in a layer */
     uint64_t number_size;  /* in bytes */
     uint64_t cache;        /* in bytes, of all of that */

@@ -14,9 +14,9 @@
     }
 
 typedef struct cli_whole {
-    uint64_t tensors; /* that are whole, … */
-    uint64_t bytes;   /* … their bytes, … */
-    uint64_t cut;     /* … and tensors that are not */
+    uint64_t tensors; /* tensors that are whole */
+    uint64_t bytes;   /* bytes of the whole tensors */
+    uint64_t cut;     /* tensors that are not whole */
 } cli_whole;
 
 /* What is whole in a model. */

@@ -28,9 +28,9 @@ typedef struct cli_progress {
     uint64_t done;
     uint64_t total;
     double next;            /* when to draw again */
-    bool began;             /* since the first sign … */
-    double measured;        /* … when the rate was last looked at, … */
-    uint64_t measured_done; /* … and what was done then */
+    bool began;             /* something was shown */
+    double measured;        /* when the rate was last looked at */
+    uint64_t measured_done; /* what was done when the rate was last looked at */
     double rate;            /* a second; 0: not known */
     pthread_mutex_t lock;   /* holds what is above from `shown` on, and the terminal */
 } cli_progress;

@@ -23,9 +23,9 @@ bool cli_sandbox_possible(void);
 coffer_status cli_sandbox_read(coffer_input *input, const char *path, const coffer_import_options *options,
                                unsigned char **bytes, size_t *size, coffer_error *err);
 
-/* For main: whether this process is such a child, … */
+/* For main: whether this process is such a child. */
 bool cli_sandbox_is_child(int argc, char **argv);
-/* … and all that it does then; returns its exit code. */
+/* All that such a child does; returns its exit code. */
 int cli_sandbox_child(void);
 
 #endif

@@ -41,8 +41,8 @@ typedef struct found {
     cli_sums sums;
     coffer_parameters parameters;
     cli_memory memory;
-    bool has_memory;               /* the estimate, else … */
-    char why[CLI_MEMORY_WHY_SIZE]; /* … why there is none; "" when there is no config.json */
+    bool has_memory;               /* there is an estimate of the memory */
+    char why[CLI_MEMORY_WHY_SIZE]; /* why there is no estimate; "" when there is no config.json */
 } found;
 
 static uint64_t sum_of(const uint64_t counts[32])

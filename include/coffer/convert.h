@@ -187,8 +187,8 @@ typedef enum coffer_weight {
 /* Something that the user should know. Handed out by pointer, and grows at its end in later versions. */
 typedef struct coffer_import_finding {
     coffer_weight weight;
-    uint32_t file;         /* the file's number … */
-    const char *file_name; /* … and plain name; "" of the input itself; the path of an input that was added */
+    uint32_t file;         /* the file's number */
+    const char *file_name; /* the file's plain name; "" of the input itself; the path of an input that was added */
     uint64_t offset;       /* in the file; COFFER_NO_OFFSET when it is about no byte */
     const char *member;    /* of an archive; "" when there is none; not escaped */
     const char *subject;   /* "os.system", a key, a name; not escaped */
@@ -208,8 +208,8 @@ typedef struct coffer_import_summary {
     size_t alias_count;
     size_t skipped_count;
     size_t finding_count;
-    size_t opaque_count; /* findings of that weight … */
-    size_t danger_count; /* … and of that */
+    size_t opaque_count; /* findings of weight opaque */
+    size_t danger_count; /* findings of weight danger */
     uint64_t total;      /* bytes that the file holds for tensors */
     uint64_t written;
     uint64_t aliased;

@@ -84,10 +84,10 @@ typedef struct coffer_mended_file {
     size_t struct_size;
     coffer_edit_way way; /* COFFER_EDITED_NOTHING: nothing was wrong, or `dry_run` */
     bool metadata;       /* values of the metadata were no strings */
-    uint64_t trailing;   /* bytes that follow the tensors and belong to none, … */
-    coffer_status looks; /* … and what they look like: COFFER_ERR_IS_ZEROS if all are zeros, another COFFER_ERR_IS_...;
-                             COFFER_OK: that is not known, … */
-    bool tensors;        /* … or whether they begin as a file of tensors does */
+    uint64_t trailing;   /* bytes that follow the tensors and belong to none */
+    coffer_status looks; /* what these look like: COFFER_ERR_IS_ZEROS if all are zeros, another COFFER_ERR_IS_...;
+                             COFFER_OK: that is not known */
+    bool tensors;        /* whether the trailing bytes begin as a file of tensors does */
 } coffer_mended_file;
 #define COFFER_MENDED_FILE_INIT                                                                                        \
     {                                                                                                                  \

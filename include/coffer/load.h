@@ -267,9 +267,9 @@ typedef struct coffer_load_stats {
     uint64_t requests;      /* reads */
     uint64_t nanoseconds;   /* since coffer_load_start, until the end */
     uint64_t first;         /* until the first item was ready; 0: none was */
-    uint64_t waited_source; /* thread time that was spent waiting for bytes, … */
-    uint64_t waited_device; /* … for the device, … */
-    uint64_t waited_caller; /* … and for the caller to take what fills a budget */
+    uint64_t waited_source; /* thread time that was spent waiting for bytes */
+    uint64_t waited_device; /* thread time that was spent waiting for the device */
+    uint64_t waited_caller; /* thread time that was spent waiting for the caller to take what fills a budget */
     uint32_t engines;       /* bit 1 << coffer_engine for each that was used */
     uint32_t threads;       /* that worked at once, at most */
 } coffer_load_stats;

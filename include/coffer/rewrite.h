@@ -158,8 +158,8 @@ typedef struct coffer_rewrite_change {
     const coffer_tensor *from;
     const coffer_tensor
         *to;             /* with its new name, dtype and offset in its file, which `shard` numbers; NULL: left out */
-    uint64_t overflowed; /* numbers that a cast made infinite, once it has run, … */
-    uint64_t vanished;   /* … and those that it made zero */
+    uint64_t overflowed; /* numbers that a cast made infinite, once it has run */
+    uint64_t vanished;   /* numbers that a cast made zero */
     bool computed;       /* its numbers are changed by a plan of coffer/mix.h. Since 0.2. */
 } coffer_rewrite_change;
 

@@ -66,8 +66,8 @@ struct coffer_table {
     size_t pair_order_at;
     size_t slots_at;
     size_t slot_count;        /* a power of two, or 0 */
-    size_t metadata_position; /* of the metadata in the header: of safetensors, of the member's quote, … */
-    size_t metadata_end;      /* … and one past its value; 0 when there is none */
+    size_t metadata_position; /* of the metadata in the header: of safetensors, of the member's quote */
+    size_t metadata_end;      /* one past the value of the metadata; 0 when there is none */
     uint64_t data_offset;
     uint64_t data_size;
     uint64_t slack;

@@ -83,8 +83,8 @@ typedef struct coffer__vendor {
     const char *libraries[4]; /* tried in this order, up to a NULL */
     const char *missing;      /* what to do when there is none */
     const char *node;         /* a device file that this process has to be allowed to open */
-    int least;                /* the version that has all functions, as the driver numbers it … */
-    const char *least_words;  /* … and in words */
+    int least;                /* the version that has all functions, as the driver numbers it */
+    const char *least_words;  /* the same version in words */
     const coffer__driver_symbol *symbols;
     size_t symbol_count;
     const coffer__driver_trouble *troubles; /* the last has code 0: what is not listed */

@@ -62,8 +62,8 @@ typedef struct coffer__file_reader {
     int direct;       /* a descriptor that reads past the page cache; -1: none */
     int buffered;     /* one that reads through it, of the file reader's own; -1: none */
     bool mixed;       /* some of it was in the page cache when the file reader was opened: */
-    uint64_t granule; /* granule i of the file, of so many bytes, … */
-    uint64_t held[COFFER__FILE_READER_HELD / 64]; /* … was there if bit i is set */
+    uint64_t granule; /* bytes of a granule of the file */
+    uint64_t held[COFFER__FILE_READER_HELD / 64]; /* bit i is set: granule i of the file was there */
     bool resident;                                /* all of it is in memory: the page cache is its storage */
     bool warm;                                    /* most of it was in the page cache when it was opened */
     bool leave;                                   /* leave nothing in the page cache */
@@ -123,9 +123,9 @@ struct coffer__request {
     void *user;  /* the caller's */
 
     /* Set when it was reaped. */
-    uint64_t read;   /* bytes that were read for it, from wherever, with those of rounding, … */
-    uint64_t cached; /* … of them, known to have been in the page cache, … */
-    uint64_t direct; /* … and past it */
+    uint64_t read;   /* bytes that were read for it, from wherever, with those of rounding */
+    uint64_t cached; /* bytes of `read` that are known to have been in the page cache */
+    uint64_t direct; /* bytes of `read` that were read past the page cache */
 
     /* The reader's while it is in progress. */
     uint64_t got; /* bytes of the rounded range that are there */

@@ -52,8 +52,8 @@ struct coffer__range_reader {
     coffer__pace pace[2]; /* of sources that are near, and of those that are far */
     uint64_t moment; /* nanoseconds of the clock: until then time was counted to requests, or none was in progress */
     coffer__ring_state ring;
-    int own;         /* engine_buffered.c: a descriptor of the reader's own, or -1, … */
-    uint64_t device; /* … and of which file it is */
+    int own;         /* engine_buffered.c: a descriptor of the reader's own, or -1 */
+    uint64_t device; /* the device of the file of that descriptor */
     uint64_t inode;
 };
 

@@ -6,8 +6,8 @@
  */
 #include "pace.h"
 
-#define PACE_BRIEF ((uint64_t)128 << 10) /* shorter requests are brief, … */
-#define PACE_FULL ((uint64_t)1 << 20)    /* … those from here on full, and those between tell little */
+#define PACE_BRIEF ((uint64_t)128 << 10) /* shorter requests are brief */
+#define PACE_FULL ((uint64_t)1 << 20)    /* requests from here on are full; those in between tell little */
 #define PACE_BEGIN 16u                   /* requests that each group begins with, and that must come before they tell */
 #define PACE_OUTLIER 64u                 /* times the average: what takes longer was held up by something else */
 

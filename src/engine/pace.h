@@ -34,8 +34,8 @@ typedef struct coffer__pace {
     uint64_t most;
     uint64_t usual;           /* the answer until enough is known */
     uint64_t noted;           /* requests of either group */
-    coffer__pace_group brief; /* begins with requests as they usually are, … */
-    coffer__pace_group full;  /* … and so does this: one group alone tells nothing */
+    coffer__pace_group brief; /* begins with requests as they usually are */
+    coffer__pace_group full;  /* as `brief`: one group alone tells nothing */
 } coffer__pace;
 
 /* `far`: behind a network. */

@@ -13,9 +13,9 @@ typedef struct coffer__tune {
     uint32_t depth; /* the answer; 0: nothing was read so far */
     uint32_t most;
     bool settled;
-    uint32_t count; /* reads of this stretch, … */
-    uint64_t bytes; /* … what they brought, … */
-    uint64_t began; /* … and when it began, in milliseconds */
+    uint32_t count; /* reads of this stretch */
+    uint64_t bytes; /* bytes of these reads */
+    uint64_t began; /* when this stretch began, in milliseconds */
     uint64_t rate;  /* of the stretch before, in bytes per second; 0: there was none */
 } coffer__tune;
 

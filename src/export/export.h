@@ -27,8 +27,8 @@ typedef struct coffer__export_content {
     size_t count;
     coffer_dtype bytes_as;      /* of what the format has no type for; COFFER_UNKNOWN_DTYPE: refuse that */
     const coffer__crc32 *crc32; /* NULL: the format has no CRCs */
-    const char *arch;           /* as in coffer_export_options, … */
-    const char *sidecar;        /* … and this one, too */
+    const char *arch;           /* as in coffer_export_options */
+    const char *sidecar;        /* likewise */
 } coffer__export_content;
 
 typedef struct coffer__export_kind {

@@ -36,8 +36,8 @@ typedef struct gguf_made_key {
    them, and descriptions need the alignment, which is a key. */
 typedef struct gguf_making {
     const coffer__export_content *content;
-    gguf_made_key *known;  /* keys that a sidecar has, `known_count` of them, … */
-    uint32_t *known_order; /* … and their numbers in order; NULL: there is no sidecar */
+    gguf_made_key *known;  /* keys that a sidecar has, `known_count` of them */
+    uint32_t *known_order; /* the numbers of `known` in order; NULL: there is no sidecar */
     size_t known_count;
     size_t known_capacity;
     coffer__writing keys;

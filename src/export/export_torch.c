@@ -127,8 +127,8 @@ static void torch_write_word(torch_pickle *pickle, size_t memo, const char *word
 typedef struct torch_tensor {
     const coffer_tensor *tensor;
     coffer_dtype dtype;        /* of which it is written */
-    const char *storage_class; /* NULL: an UntypedStorage … */
-    const char *dtype_name;    /* … and this dtype */
+    const char *storage_class; /* NULL: an UntypedStorage */
+    const char *dtype_name;    /* the dtype of an UntypedStorage's tensor */
     uint64_t last;             /* the last dimension */
 } torch_tensor;
 

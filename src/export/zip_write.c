@@ -21,8 +21,8 @@
 
 #include <string.h>
 
-#define ZIP_WRITE_VERSION 20u   /* that is needed to read a member … */
-#define ZIP_WRITE_VERSION64 45u /* … with ZIP64 fields */
+#define ZIP_WRITE_VERSION 20u   /* the version that is needed to read a member */
+#define ZIP_WRITE_VERSION64 45u /* the version that is needed to read a member with ZIP64 fields */
 #define ZIP_WRITE_UTF8 0x0800u  /* the flag: names are UTF-8 */
 #define ZIP_WRITE_DATE 0x0021u  /* 1980-01-01, the earliest that there is */
 #define ZIP_WRITE_HEAD 30u      /* bytes of a local head without name and extra fields */
@@ -124,9 +124,9 @@ static size_t zip_write_entry(coffer__writing *out, const zip_write_head *head)
     coffer__write(out, "PK\1\2", 4);
     coffer__write_le(out, ZIP_WRITE_VERSION64, 2); /* made by a program that knows this version, on no system */
     const size_t crc_at = zip_write_common(out, head, field > 0, field > 0 ? field + 4 : 0);
-    coffer__write_le(out, 0, 2); /* no comment, … */
-    coffer__write_le(out, 0, 2); /* … the only disk, … */
-    coffer__write_le(out, 0, 6); /* … and no attributes */
+    coffer__write_le(out, 0, 2); /* no comment */
+    coffer__write_le(out, 0, 2); /* the only disk */
+    coffer__write_le(out, 0, 6); /* no attributes */
     zip_write_short(out, head->at);
     coffer__write(out, head->name, head->name_len);
     if (field > 0) {

@@ -25,8 +25,8 @@ struct coffer__header_text;
 /* Which bytes of a header go when its metadata change, and what joins the new ones to the rest. Places are within the
    header. */
 typedef struct coffer__splice {
-    size_t head_end;   /* the old header stays up to here, … */
-    size_t tail_at;    /* … and from here on */
+    size_t head_end;   /* the old header stays up to here */
+    size_t tail_at;    /* the old header stays from here on */
     const char *joint; /* written after the new metadata */
 } coffer__splice;
 

@@ -21,9 +21,9 @@
 #include "coffer.h"
 
 typedef struct coffer__intake {
-    const uint8_t *bytes; /* these are here, … */
+    const uint8_t *bytes; /* the bytes that are here */
     size_t size;
-    uint64_t origin; /* … from this byte of the file on */
+    uint64_t origin; /* the byte of the file at which `bytes` begin */
     uint64_t end;    /* of the header, in the file; the format's reader sets it */
     bool at_once;    /* nothing is read before all of the header is here, and then its bytes stay where they are */
     uint8_t *window; /* has the file's first bytes at first; NULL: do not slide, ask for all that is left at once */
@@ -31,8 +31,8 @@ typedef struct coffer__intake {
     const coffer_allocator *allocator;
     uint8_t *block; /* with all that was left, once that was wanted */
     size_t block_size;
-    uint8_t *to;   /* where the bytes that were asked for go, after those that are here, … */
-    size_t wanted; /* … and how many they are */
+    uint8_t *to;   /* where the bytes that were asked for go, after those that are here */
+    size_t wanted; /* how many bytes were asked for */
 } coffer__intake;
 
 /* Bytes of the header that are still to come. */

@@ -86,8 +86,8 @@ typedef struct header_reader {
     bool seen_metadata;
     bool spaced;            /* the usual spelling here has a space after each colon and comma */
     coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
-    size_t end_at;          /* where the digits of `covered` stand in the header, … */
-    size_t end_len;         /* … and how many they are; 0: not known */
+    size_t end_at;          /* where the digits of `covered` stand in the header */
+    size_t end_len;         /* digits of `covered`; 0: not known */
 } header_reader;
 
 /* The fields that a tensor's object must have. */

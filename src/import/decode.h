@@ -71,11 +71,11 @@ typedef struct coffer__decoder {
     uint32_t crc;    /* of these */
     uint8_t *packed; /* DECODE_READ bytes that were read, or all of a small piece */
     size_t packed_size;
-    size_t packed_at;    /* of the next one, … */
-    size_t packed_end;   /* … and one past the last */
-    uint8_t element[8];  /* of numbers and escapes: the last one that was decoded, … */
-    size_t element_size; /* … its bytes, … */
-    size_t element_left; /* … of which so many were not given out yet */
+    size_t packed_at;    /* of the next one */
+    size_t packed_end;   /* one past the last of them */
+    uint8_t element[8];  /* of numbers and escapes: the last one that was decoded */
+    size_t element_size; /* bytes of `element` */
+    size_t element_left; /* bytes of `element` that were not given out yet */
     uint8_t *plain;      /* all of a small piece, inflated at once */
     size_t plain_size;
     coffer__zlib_stream stream;

@@ -17,8 +17,8 @@ typedef struct coffer__dense_rows {
     const coffer__wants *wants;
     coffer__import_plan *plan;
     coffer__writing packed; /* the JSON of what is written as bytes, without its braces */
-    bool has_root;          /* wants->root names a part of the file … */
-    bool found_root;        /* … and a tensor of it was there */
+    bool has_root;          /* wants->root names a part of the file */
+    bool found_root;        /* a tensor of that part was there */
 } coffer__dense_rows;
 
 /* A tensor as its file describes it. */

@@ -20,8 +20,8 @@ struct coffer_import {
     uint32_t *aliases;      /* rows whose names go into the metadata, `alias_count` of them */
     uint32_t *unreferenced; /* storages, summary.unreferenced_count of them */
     size_t alias_count;
-    bool joined;        /* it is of several inputs, … */
-    uint32_t own_files; /* … and these many files of its input are that input's own */
+    bool joined;        /* it is of several inputs */
+    uint32_t own_files; /* files of its own input, where it is joined */
     uint8_t *saved;     /* by coffer_import_save; or NULL */
     size_t saved_size;
 };

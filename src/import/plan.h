@@ -171,8 +171,8 @@ typedef struct coffer__import_plan {
     uint64_t budget;     /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
     const char *format;  /* as messages call the input: "a PyTorch checkpoint" */
     uint32_t file_count; /* the input counted */
-    uint32_t keys_file;  /* of this file the first … */
-    uint64_t keys_size;  /* … bytes are GGUF's keys, which may be kept in a file of their own; 0: none */
+    uint32_t keys_file;  /* the file that has GGUF's keys */
+    uint64_t keys_size;  /* its first bytes, which are GGUF's keys and may be kept in a file of their own; 0: none */
     coffer__import_plan_array file_names; /* uint32_t: texts; of the input "" */
     coffer__import_plan_array pieces;     /* coffer__import_plan_piece */
     coffer__import_plan_array storages;   /* coffer__import_plan_storage */

@@ -20,8 +20,8 @@ coffer_status coffer__import_plan_find_same(const coffer__import_plan *plan, siz
 /* A plan as it is now, to which coffer__import_plan_unjoin takes it back after it was joined. */
 typedef struct coffer__import_plan_mark {
     coffer__import_plan plan; /* its counts are what matters */
-    size_t record;            /* the number of the pair that is replaced when plans are joined; SIZE_MAX: none … */
-    uint32_t value;           /* … and its value */
+    size_t record;            /* the number of the pair that is replaced when plans are joined; SIZE_MAX: none */
+    uint32_t value;           /* the value of that pair */
 } coffer__import_plan_mark;
 
 void coffer__import_plan_mark_now(const coffer__import_plan *plan, coffer__import_plan_mark *mark);

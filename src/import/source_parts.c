@@ -67,8 +67,8 @@ static void parts_box_of(const source_parts *in, const coffer__import_plan_part 
 /* Bytes of the part that come before byte `place` of the array, which may be the one after its last. */
 static uint64_t parts_before(const parts_box *box, uint64_t place)
 {
-    uint64_t below = 1;  /* bytes of the array below an index of a dimension, … */
-    uint64_t inside = 1; /* … and those of the part among them */
+    uint64_t below = 1;  /* bytes of the array below an index of a dimension */
+    uint64_t inside = 1; /* bytes of the part below that index */
     uint64_t before = 0;
     for (size_t i = 1; i < box->rank; i++) {
         below *= box->sizes[i];

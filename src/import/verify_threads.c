@@ -40,8 +40,8 @@ typedef struct compare_job {
 typedef struct verify_worker {
     coffer__thread_pool_worker base; /* must be first */
     compare_job *job;
-    uint8_t *read;     /* a block of the output … */
-    uint8_t *expected; /* … and what should be there */
+    uint8_t *read;     /* a block of the output */
+    uint8_t *expected; /* what should be in the block of the output */
 } verify_worker;
 
 /* A stretch of a row: at most a block, or a hole. */

@@ -19,8 +19,8 @@ typedef struct coffer__verify_row {
     const coffer__import_plan_row *row;
     const coffer__import_plan_dimension *dimensions;
     const coffer_tensor *tensor;
-    const coffer__byte_source *source; /* has the row's storage, which begins … */
-    uint64_t at;                       /* … at this byte */
+    const coffer__byte_source *source; /* has the row's storage */
+    uint64_t at;                       /* the byte where the row's storage begins */
     bool sparse;                       /* there are holes in both files */
     const coffer__verify_array *array; /* the row is all of this array, which is assembled; else NULL */
 } coffer__verify_row;
@@ -33,8 +33,8 @@ typedef struct coffer__verify_threads {
     size_t workers; /* at most */
     size_t block;   /* bytes of each side that a worker has in memory */
     uint8_t *memory;
-    uint64_t done;  /* bytes of tensors, as `progress` of the options is told … */
-    uint64_t total; /* … and the thread pool is opened for */
+    uint64_t done;  /* bytes of tensors that are done, as `progress` of the options is told */
+    uint64_t total; /* bytes of all tensors, as the thread pool is opened for */
 } coffer__verify_threads;
 
 /* One comparison: bytes from `from` to `to` of each of the rows. What should be there is where the first of these is

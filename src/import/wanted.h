@@ -14,8 +14,8 @@ typedef struct coffer__wanted {
     uint32_t outside; /* texts: why a tensor is left out */
     uint32_t optimiser;
     uint32_t unselected;
-    size_t found; /* tensors below the root … */
-    size_t taken; /* … and those that are wanted */
+    size_t found; /* tensors below the root */
+    size_t taken; /* tensors below the root that are wanted */
 } coffer__wanted;
 
 /* `found` is the root that a reader has found, or "": what wants->root says goes first. COFFER_ERR_MEMORY. */

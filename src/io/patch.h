@@ -30,8 +30,8 @@ coffer_status coffer__undo_fail(coffer_error *err, const char *path);
 
 typedef struct coffer__patch {
     uint64_t file_size; /* when the patch is applied */
-    const void *old;    /* the first `size` bytes of the file as they are, … */
-    const void *fresh;  /* … and as they will be */
+    const void *old;    /* the first `size` bytes of the file as they are */
+    const void *fresh;  /* the first `size` bytes of the file as they will be */
     size_t size;
 } coffer__patch;
 

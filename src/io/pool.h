@@ -18,8 +18,8 @@ typedef struct coffer__pool {
     const coffer_allocator *allocator; /* any number of threads may use it at once */
     size_t most;                       /* descriptors that are kept open */
     size_t open_count;                 /* under the lock, as all that follows */
-    struct coffer__pooled *oldest;     /* of those that are open and not in use: the next to be closed … */
-    struct coffer__pooled *newest;     /* … and the last */
+    struct coffer__pooled *oldest;     /* of those that are open and not in use: the next to be closed */
+    struct coffer__pooled *newest;     /* of those that are open and not in use: the last to be closed */
 } coffer__pool;
 
 /* A file of a pool, at the same place from coffer__pool_take until coffer__pool_close_file. */

@@ -104,9 +104,9 @@ struct coffer__byte_source {
     uint64_t size; /* in bytes */
     coffer__source_traits is;
     union {
-        void *kept; /* what the kind has allocated, … */
+        void *kept; /* what the kind has allocated */
         uint64_t aligned;
-        unsigned char capacity[COFFER__SOURCE_CAPACITY]; /* … or all that it needs */
+        unsigned char capacity[COFFER__SOURCE_CAPACITY]; /* all that the kind needs, where it has allocated nothing */
     } state;                                             /* the kind's alone to look at */
 };
 

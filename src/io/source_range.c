@@ -20,8 +20,8 @@
 typedef struct source_range {
     coffer__byte_source *of;
     uint64_t first;
-    coffer_allocator allocator; /* that made `of`, … */
-    bool owns;                  /* … which is the range's own */
+    coffer_allocator allocator; /* the allocator that made `of` */
+    bool owns;                  /* `of` is the range's own */
 } source_range;
 
 _Static_assert(sizeof(source_range) <= sizeof((coffer__byte_source *)0)->state, "a range fits in the source");

@@ -39,11 +39,11 @@ typedef struct coffer__thread_pool {
     size_t working;                          /* threads other than the calling one that have not ended */
     const coffer__thread_pool_worker *alone; /* the calling thread's worker, when there are no others; else NULL */
     uint64_t done;                           /* of `total`; may be set before, when something was done already */
-    coffer_status status;                    /* that of the failure which is the answer … */
-    uint64_t failed_at;                      /* … and its place */
+    coffer_status status;                    /* the status of the failure that is the answer */
+    uint64_t failed_at;                      /* the place of that failure */
 
-    coffer__thread background; /* of a thread pool that was begun: the calling thread, … */
-    void *workers;             /* … and what it was begun with */
+    coffer__thread background; /* of a thread pool that was begun: the calling thread */
+    void *workers;             /* what a thread pool was begun with */
     size_t count;
     size_t size;
 } coffer__thread_pool;

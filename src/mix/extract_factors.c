@@ -29,9 +29,9 @@
 #define FACTOR_MORE 16u                        /* columns of the basis than the rank has */
 #define FACTOR_MIN_PASSES 3u
 #define FACTOR_MAX_PASSES 8u
-/* A basis is good enough when the last pass found less than this share of what is left of D, … */
+/* A basis is good enough when the last pass found less than this share of what is left of D. */
 #define FACTOR_GAIN 0.01
-/* … or so little of D that rounding may have made it. */
+/* A basis is good enough when so little of D is left that rounding may have made it. */
 #define FACTOR_ROUNDING 1e-7
 
 typedef struct factoring {

@@ -179,8 +179,8 @@ typedef struct coffer__lora_places {
     char *text; /* the names, one after the other, with underscores for dots */
     size_t text_size;
     struct coffer__lora_place *items;
-    uint32_t *by_name; /* the items by what is left of their names, and then by how much was left out, … */
-    uint32_t *by_flat; /* … and by the same with underscores */
+    uint32_t *by_name; /* the items by what is left of their names, and then by how much was left out */
+    uint32_t *by_flat; /* the items by the same names with underscores */
     size_t count;
     size_t capacity;
 } coffer__lora_places;
@@ -212,8 +212,8 @@ typedef struct coffer__lora_product {
     coffer__lora_matrix matrices[2];
     uint64_t columns; /* of the tensor as a matrix */
     double scale;
-    double *factors; /* of DoRA: one for each row, … */
-    bool by_columns; /* … or for each column. Else NULL */
+    double *factors; /* of DoRA: one for each row; else NULL */
+    bool by_columns; /* `factors` has one for each column */
 } coffer__lora_product;
 
 /* Adds `count` elements of the product, from its element `first` on, to values, in F32, and multiplies the sums by their

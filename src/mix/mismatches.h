@@ -11,8 +11,8 @@ typedef struct coffer__mismatches {
     void *ctx;
     size_t count;
     const coffer_tensor *first; /* NULL: all fit */
-    size_t model;               /* of the first one, … */
-    const char *why;            /* … and what is wrong with it */
+    size_t model;               /* of the first one */
+    const char *why;            /* what is wrong with the first one */
 } coffer__mismatches;
 
 static inline void coffer__mismatches_add(coffer__mismatches *mismatches, size_t model, const coffer_tensor *tensor,

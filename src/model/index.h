@@ -66,8 +66,8 @@ typedef struct coffer__model_index {
     size_t metadata_len;
     coffer__index_span metadata_at; /* where the value is in the text, null included */
     coffer__index_span records[COFFER__INDEX_RECORDS];
-    size_t total_size_from; /* where the value of total_size is in the metadata, … */
-    size_t total_size_len;  /* … and its bytes; 0: there is none */
+    size_t total_size_from; /* where the value of total_size is in the metadata */
+    size_t total_size_len;  /* bytes of the value of total_size; 0: it is not there */
     uint64_t total_size;
     uint64_t total_size_at;  /* where it is in the text; COFFER_NO_OFFSET: it is not stated */
     bool total_size_is_read; /* it is a whole number */

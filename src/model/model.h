@@ -34,14 +34,14 @@ typedef struct coffer__several {
     const coffer_tensor **tensors;           /* in order of (shard, offset) */
     coffer__names names;                     /* of the tensors */
     uint32_t *by_address;                    /* the shards, by the addresses of their tables */
-    coffer_note notes[COFFER_NOTE_COUNT];    /* those of the whole, by kind, … */
-    const char *subjects[COFFER_NOTE_COUNT]; /* … and what they are about; NULL: nothing that has a name */
+    coffer_note notes[COFFER_NOTE_COUNT];    /* those of the whole, by kind */
+    const char *subjects[COFFER_NOTE_COUNT]; /* what the notes are about; NULL: nothing that has a name */
     char *extra;                             /* the name of a file that the index should have named */
     size_t extra_size;
     char *metadata; /* the text of the index's metadata */
     size_t metadata_len;
-    size_t total_size_from;                            /* where the value of total_size is in it, … */
-    size_t total_size_len;                             /* … and its bytes; 0: there is none */
+    size_t total_size_from;                            /* where the value of total_size is in it */
+    size_t total_size_len;                             /* bytes of the value of total_size; 0: it is not there */
     coffer__index_span records[COFFER__INDEX_RECORDS]; /* where digests of the whole are in it */
     size_t file_count;                                 /* that the index names, whether they are open or not */
     coffer__whole index;                               /* its text, if all files that it names are open */

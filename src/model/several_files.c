@@ -31,8 +31,8 @@ typedef struct files_job {
     const coffer_open_options *options;
     coffer__thread_pool thread_pool; /* its mutex guards what follows; it counts shards */
     size_t next;                     /* the shard to take next */
-    size_t failed;                   /* the first that could not be opened, … */
-    coffer_error error;              /* … and why */
+    size_t failed;                   /* the first that could not be opened */
+    coffer_error error;              /* why that one could not be opened */
 } files_job;
 
 typedef struct files_worker {

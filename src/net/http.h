@@ -34,8 +34,8 @@ typedef struct coffer__http_line {
 typedef struct coffer__http_reply {
     uint32_t status;
     bool encoded;      /* Content-Encoding says anything but identity */
-    bool has_range;    /* there is a Content-Range, … */
-    bool range_is_bad; /* … which could not be understood */
+    bool has_range;    /* there is a Content-Range */
+    bool range_is_bad; /* the Content-Range could not be understood */
     coffer__content_range range;
     uint64_t length;       /* Content-Length, or COFFER__HTTP_UNKNOWN */
     uint64_t retry_after;  /* in seconds, or COFFER__HTTP_UNKNOWN */
@@ -57,8 +57,8 @@ typedef struct coffer__http_request {
     const char *sigv4;                /* "aws:amz:REGION:s3", or NULL */
     const char *user;                 /* "KEY:SECRET" for it */
     const char *const *headers;       /* more lines, ended by NULL; or NULL */
-    const char *certificates;         /* the file with those to trust, or NULL: the system's … */
-    coffer__authorities *authorities; /* … unless they were read; or NULL */
+    const char *certificates;         /* the file with those to trust, or NULL: the system's */
+    coffer__authorities *authorities; /* the certificates to trust, where they were read; or NULL */
     bool head_only;                   /* no body is wanted: HEAD */
     uint64_t timeout_ms;
     /* Takes a piece of the body; false: no more of it is wanted, which ends the connection. The

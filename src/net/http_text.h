@@ -15,7 +15,7 @@
    lies outside. */
 typedef struct coffer__content_range {
     bool satisfied;
-    uint64_t first; /* of a satisfied one … */
+    uint64_t first; /* of a satisfied one */
     uint64_t last;
     uint64_t size; /* COFFER__HTTP_UNKNOWN for `*` */
 } coffer__content_range;

@@ -52,8 +52,8 @@ typedef struct coffer__source_http {
     char etag[256];
     char modified[64];
     bool pinned;           /* etag and modified are what the first answer stated, which may be nothing */
-    char linked_etag[128]; /* what the Hub says of the whole file's digest, or "" … */
-    char checksum[64];     /* … and what an object store says */
+    char linked_etag[128]; /* what the Hub says of the whole file's digest, or "" */
+    char checksum[64];     /* what an object store says of the whole file's digest, or "" */
     bool checksum_asked;   /* the store was asked for it: an answer with a part does not state it */
     char commit[COFFER__HUB_MAX_REVISION]; /* of the Hub's repository, or "" */
     uint8_t *head;                         /* the file's first bytes */
@@ -69,8 +69,8 @@ typedef struct source_http_part {
     source_http *file;
     uint64_t offset;
     uint64_t size;
-    uint8_t *to;                /* where the bytes go, … */
-    const coffer__taker *taker; /* … or who takes them */
+    uint8_t *to;                /* where the bytes go */
+    const coffer__taker *taker; /* what takes the bytes, where they go nowhere else */
     uint64_t done;
     uint64_t expected;     /* bytes of the body that is arriving */
     coffer_status verdict; /* on the answer; if it is a failure, `error` says why */

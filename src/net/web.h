@@ -107,8 +107,8 @@ typedef struct coffer__web_whole {
     uint8_t *bytes; /* the caller's to free; NULL when there are none */
     size_t size;
     char commit[COFFER__HUB_MAX_REVISION]; /* of the Hub's repository, or "" */
-    bool has_sha256;                       /* an object store states one, … */
-    uint8_t sha256[32];                    /* … which is the caller's to compare */
+    bool has_sha256;                       /* an object store states one */
+    uint8_t sha256[32];                    /* the SHA-256 that the store states, which the caller compares */
 } coffer__web_whole;
 
 /* Reads a whole file of at most `most` bytes; COFFER_ERR_INDEX_TOO_LARGE if it has more. *whole is

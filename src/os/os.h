@@ -248,8 +248,8 @@ uint64_t coffer__os_memory_lockable(void);
 typedef struct coffer__os_ring {
     int fd;
     unsigned entries;    /* reads that it takes at once */
-    unsigned mask;       /* of places in the queue of reads … */
-    unsigned done_mask;  /* … and of completions */
+    unsigned mask;       /* of places in the queue of reads */
+    unsigned done_mask;  /* of places in the queue of completions */
     unsigned pending;    /* reads that were put, and that the system was not told of */
     unsigned *head;      /* the system's, of the queue of reads */
     unsigned *tail;      /* ours */

@@ -19,9 +19,9 @@
 
 /* Which rows go together, and where to. */
 typedef struct coffer__long_rows {
-    const coffer__row *rows; /* `count` of them without boxes, from near sources, … */
+    const coffer__row *rows; /* `count` of them without boxes, from near sources */
     size_t count;
-    uint64_t skip; /* … the first from this byte on */
+    uint64_t skip; /* bytes of the first row to leave out */
     uint64_t size; /* of all together */
     /* Takes bytes that belong to `at`; called by several threads at once. */
     coffer_status (*land)(void *ctx, uint64_t at, const uint8_t *bytes, size_t size, coffer_error *err);

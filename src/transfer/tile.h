@@ -26,8 +26,8 @@
    `read` and `write` are aims. */
 typedef struct coffer__tile_limits {
     uint64_t memory; /* of a tile, gaps that are read included */
-    uint64_t read;   /* contiguous bytes of the source worth a request … */
-    uint64_t write;  /* … and of the result */
+    uint64_t read;   /* contiguous bytes of the source worth a request */
+    uint64_t write;  /* contiguous bytes of the result worth a request */
     uint64_t gap;    /* the longest gap in the source that is read rather than skipped */
 } coffer__tile_limits;
 
@@ -49,8 +49,8 @@ typedef struct coffer__tile {
     uint64_t size;  /* of all its runs */
     uint64_t gap;   /* the longest gap of the source that is read */
     uint64_t counts[COFFER__BOX_MAX_RANK];
-    int64_t strides[COFFER__BOX_MAX_RANK]; /* bytes from one index to the next in the source … */
-    uint64_t places[COFFER__BOX_MAX_RANK]; /* … and in the box's result */
+    int64_t strides[COFFER__BOX_MAX_RANK]; /* bytes from one index to the next in the source */
+    uint64_t places[COFFER__BOX_MAX_RANK]; /* bytes from one index to the next in the box's result */
 } coffer__tile;
 
 /*
@@ -62,7 +62,7 @@ typedef struct coffer__tile_lines {
     uint64_t low;   /* the first byte of the source that is needed, where the box counts from */
     uint64_t size;  /* of a line */
     uint64_t count; /* of lines, one after the other in memory */
-    size_t rank;    /* dimensions that lead from one line to another, in the source's order … */
+    size_t rank;    /* dimensions that lead from one line to another, in the source's order */
     uint64_t counts[COFFER__BOX_MAX_RANK];
     uint64_t distances[COFFER__BOX_MAX_RANK];
     uint64_t first;                        /* where the tile's first run is in memory */

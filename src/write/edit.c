@@ -68,9 +68,9 @@ typedef struct edit_job {
     uint64_t end;      /* of its data, where bytes follow them; else its size */
     coffer__os_info info;
     coffer_table *table;
-    uint8_t *old; /* the first bytes of the file, … */
+    uint8_t *old; /* the first bytes of the file */
     size_t old_capacity;
-    size_t old_size; /* … and how many of them are the head */
+    size_t old_size; /* bytes of `old` that are the head */
     coffer__edit_text text;
     char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as text; it is one of them */
     uint8_t *fresh;                              /* the head of the new file */

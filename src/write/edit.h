@@ -31,8 +31,8 @@ bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key,
 /* Where the new state of a file goes that stays as it is for now, because it is published with others
    (commit.h). */
 typedef struct coffer__edit_aside {
-    const char *fresh; /* the name of a new file, … */
-    const char *head;  /* … and that of a prepared patch, where the new header fits; NULL: never a patch */
+    const char *fresh; /* the name of a new file */
+    const char *head;  /* the name of a prepared patch, where the new header fits; NULL: never a patch */
 } coffer__edit_aside;
 
 /* What is to become of a file. */
@@ -54,8 +54,8 @@ typedef struct coffer__edit_told {
     coffer_edit_way way;
     uint64_t lacking;    /* bytes by which the new header was longer than the space for it */
     bool loose;          /* values of the metadata were no strings */
-    uint64_t trailing;   /* bytes that follow the data, … */
-    coffer_status looks; /* … and what they look like: COFFER_ERR_IS_...; COFFER_OK: that is not known */
+    uint64_t trailing;   /* bytes that follow the data */
+    coffer_status looks; /* what the trailing bytes look like: COFFER_ERR_IS_...; COFFER_OK: that is not known */
     bool tensors;        /* they begin like a file of tensors */
 } coffer__edit_told;
 

@@ -20,8 +20,8 @@ typedef struct coffer__edit_renames {
 
 /* A name that is replaced. */
 typedef struct coffer__edit_name {
-    size_t at;  /* of the old spelling in the header, … */
-    size_t end; /* … and one past it */
+    size_t at;  /* of the old spelling in the header */
+    size_t end; /* one past the old spelling */
     coffer__name name;
 } coffer__edit_name;
 

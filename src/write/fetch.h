@@ -40,10 +40,10 @@ typedef struct coffer__fetch_file {
     size_t move_count;
     size_t move_capacity;
     coffer__part part;
-    uint8_t stated[32];    /* the SHA-256 that the server states of the whole, … */
-    coffer_hasher *hasher; /* … what computes it; NULL: none is stated, or none can be computed, … */
+    uint8_t stated[32];    /* the SHA-256 that the server states of the whole */
+    coffer_hasher *hasher; /* what computes the SHA-256; NULL: the server states none, or none can be computed */
     uint8_t found[32];
-    bool hashed; /* … and whether `found` is the digest of what came */
+    bool hashed; /* `found` is the digest of what came */
 } coffer__fetch_file;
 
 /* The whole call. Planned by one thread, and constant while workers run, except for what the files'

@@ -56,8 +56,8 @@ typedef struct pieces_worker {
     bool hashes; /* it hashes what others download, and downloads nothing */
     coffer__taker taker;
     coffer__fetch_file *file;
-    uint64_t at;          /* the file's next byte that is to be written … */
-    uint64_t end;         /* … of those that were taken */
+    uint64_t at;          /* the file's next byte that is to be written */
+    uint64_t end;         /* one past the bytes that were taken */
     size_t held;          /* bytes before `at` that are in the buffer */
     size_t move;          /* the move that has byte `at` */
     uint64_t from;        /* the source's next byte that comes */

@@ -37,9 +37,9 @@ typedef struct mend_job {
     int folder;         /* locked; -1: not open */
     coffer__whole old;
     coffer__model_index read; /* of the old index, if it is readable */
-    char *texts;              /* the names of the files, … */
+    char *texts;              /* the names of the files */
     size_t texts_size;
-    coffer__name *files; /* … in order */
+    coffer__name *files; /* the files in order */
     size_t file_count;
     coffer *model;
     char *fresh;

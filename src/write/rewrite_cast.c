@@ -46,8 +46,8 @@ typedef struct rewrite_cast_job {
 typedef struct rewrite_cast_worker {
     coffer__thread_pool_worker base;
     rewrite_cast_job *job;
-    uint8_t *from;   /* space for a piece of any dtype, … */
-    uint8_t *to;     /* … and for the cast piece */
+    uint8_t *from;   /* space for a piece of any dtype */
+    uint8_t *to;     /* space for the cast piece */
     uint8_t *memory; /* what computing needs */
     coffer_status status;
     coffer_error err;

@@ -45,8 +45,8 @@ typedef struct coffer__rewrite_rules {
     size_t count;
     coffer__rewrite_prepared *others; /* in order of the rules */
     size_t other_count;
-    uint32_t *exact;      /* the rules of exact names, by their numbers, … */
-    coffer__names names;  /* … and an index over the names that they are for */
+    uint32_t *exact;      /* the rules of exact names, by their numbers */
+    coffer__names names;  /* an index over the names that the rules of exact names are for */
     coffer__writing text; /* the name in question, with a NUL */
     coffer__writing name; /* the new one */
 } coffer__rewrite_rules;
@@ -124,11 +124,11 @@ struct coffer_rewrite {
     coffer_header_options layout;   /* of every new file */
     coffer_algorithm digests;       /* which every new file records */
     size_t count;                   /* tensors of the model */
-    coffer_rewrite_change *changes; /* by their number in the model, … */
-    coffer_tensor *places;          /* … and what `to` points to */
+    coffer_rewrite_change *changes; /* by their number in the model */
+    coffer_tensor *places;          /* what `to` of the changes points to */
     coffer_header *header;          /* declares everything */
-    uint32_t *sources;              /* by declaration: which tensor of the model it is, … */
-    uint32_t *shard_of;             /* … and the file that it comes from */
+    uint32_t *sources;              /* by declaration: which tensor of the model it is */
+    uint32_t *shard_of;             /* by declaration: the file that the tensor comes from */
     coffer__shards shards;          /* the files that they go to; begins as none */
     coffer_header **headers;        /* of each file, built */
     coffer__computing computing;    /* all NULL: nothing is computed */

@@ -28,7 +28,7 @@ CLASSES = {
 def documented_differences():
     """The ids in the first column of the table."""
     text = (ROOT / "docs" / "format.md").read_text()
-    section = text.partition("\n## Where Coffer differs")[2].partition("\n## ")[0]
+    section = text.partition("\n### Where Coffer differs\n")[2].partition("\n### ")[0]
     return set(re.findall(r"^\| (B\d+) \|", section, re.M))
 
 

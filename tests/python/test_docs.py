@@ -417,7 +417,7 @@ def test_abi_says_of_every_type_whether_it_may_grow():
 
 def test_threads_says_of_every_object_who_may_use_it():
     opaque, _, _ = types_of_the_header()
-    assert opaque <= set().union(*(names for names, _ in rows_of("Who may use what", "##")))
+    assert opaque <= set().union(*(names for names, _ in rows_of("Threads", "##")))
 
 
 def test_architecture_has_the_rooms_that_are_checked():

@@ -39,7 +39,7 @@ test("opening", async (t) => {
     await openFile(page, ...SHARDS.map((name) => join(folder, name)));
     await heading(page, "model-*-of-00002.safetensors");
     await page.getByText("Conforms, with 1 note").click();
-    await page.getByText("a model of several files has no index").waitFor();
+    await page.getByText("a sharded model has no index").waitFor();
     assert.equal(await fact(page, "Files"), "2");
   });
 

@@ -215,8 +215,8 @@ typedef struct py_watch {
     PyThreadState *thread;       /* of the caller, while the GIL is released */
     PyObject *progress;          /* NULL: none */
     uint64_t asked;              /* when signals were looked for last, in milliseconds */
-    uint64_t done;               /* bytes of those that the extension writes itself, … */
-    uint64_t total;              /* … and of all of them */
+    uint64_t done;               /* bytes of those that the extension writes itself */
+    uint64_t total;              /* bytes of all tensors */
 } py_watch;
 
 void py_watch_begin(py_watch *watch, PyObject *progress, unsigned threads);

@@ -7,8 +7,8 @@ typedef struct slabs_layout {
     unsigned long long most;      /* bytes of a slab; one item may be longer */
     unsigned long long alignment; /* of every item; a power of two */
     PyObject *slabs;              /* a list of (size, items) */
-    PyObject *of;                 /* the slab of each item … */
-    PyObject *begins;             /* … and where it begins there */
+    PyObject *of;                 /* the slab of each item */
+    PyObject *begins;             /* where each item begins in its slab */
     uint64_t end;
     Py_ssize_t count;
 } slabs_layout;

@@ -13,9 +13,9 @@ typedef struct writer_object {
     coffer_header *header;
     PyObject *numbers;  /* the tensors' numbers by name */
     uint64_t size;      /* of the whole file */
-    PyObject *progress; /* NULL: none; called after each write, … */
-    uint64_t put;       /* … with the bytes so far, … */
-    uint64_t total;     /* … and those of all tensors */
+    PyObject *progress; /* NULL: none; called after each write */
+    uint64_t put;       /* bytes written so far, for `progress` */
+    uint64_t total;     /* bytes of all tensors, for `progress` */
 } writer_object;
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */

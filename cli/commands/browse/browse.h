@@ -74,8 +74,8 @@ typedef struct browse {
     browse_input before; /* filter or search, before the prompt */
     size_t cursor_before;
     browse_text page;      /* of the view, or of the details beside the list */
-    browse_view page_view; /* what is written on it, … */
-    size_t page_width;     /* … and for which width; 0: nothing yet */
+    browse_view page_view; /* what is written on it */
+    size_t page_width;     /* the width that `page_view` was written for; 0: nothing yet */
     size_t page_top;
     browse_found found; /* about the tensor under the cursor, as far as it is known */
     browse_part place;  /* where the user has gone in a tensor; its size is that of what is seen: browse_seen_part */

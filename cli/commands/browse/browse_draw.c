@@ -325,8 +325,8 @@ static const char *telling_part(const coffer_tensor *tensor, size_t *len)
 {
     size_t start = SIZE_MAX;
     size_t end = 0;
-    size_t part = 0;   /* where the part that is looked at begins … */
-    size_t before = 0; /* … and the one before it */
+    size_t part = 0;   /* where the part that is looked at begins */
+    size_t before = 0; /* where the part before that begins */
     for (size_t at = 0; at < tensor->name_len;) {
         const size_t digits = cli_number_at(tensor->name, tensor->name_len, at);
         if (digits > 0) {

@@ -28,8 +28,8 @@ typedef struct browse_run {
     cli_screen screen;
     cli_keys keys;
     uint32_t asked;  /* the tensor whose numbers are read, or were; BROWSE_NONE: none */
-    uint32_t rested; /* the tensor that the cursor came to last, … */
-    double due;      /* … and when its numbers are to be read */
+    uint32_t rested; /* the tensor that the cursor came to last */
+    double due;      /* when the numbers of `rested` are to be read */
     bool done;
     bool failed; /* the terminal takes nothing any more */
 } browse_run;

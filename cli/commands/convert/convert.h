@@ -10,8 +10,8 @@
 /* Files of other programs that are converted to one model. */
 typedef struct conversion {
     cli *app;
-    const char *path;         /* the first of … */
-    const char *const *paths; /* … `path_count` */
+    const char *path;         /* the first path */
+    const char *const *paths; /* all paths, `path_count` of them */
     size_t path_count;
     char label[CLI_LABEL_SIZE]; /* what remarks call them: the path, or "a.bin and 2 more" */
     const char *output;         /* -o; NULL with --dry-run alone */

@@ -76,8 +76,8 @@ static const struct arrow_type {
 /* A column: what it is, and which of the batch's buffers and nodes are its own. */
 typedef struct arrow_column {
     coffer__dense tensor;
-    uint32_t buffer;  /* of its values … */
-    uint32_t node;    /* … and of its validity */
+    uint32_t buffer;  /* of its values */
+    uint32_t node;    /* of the validity of its values */
     uint32_t nodes;   /* 2 of lists: their own, and that of their values */
     bool has_missing; /* values are not there in some batch */
     uint64_t row;     /* bytes of a row */
@@ -98,9 +98,9 @@ typedef struct arrow_reading {
     uint8_t *head;
     size_t head_size;
     coffer__flat flat; /* of the message */
-    uint64_t body;     /* where its body begins, … */
+    uint64_t body;     /* where its body begins */
     uint64_t body_size;
-    uint64_t end; /* … and where the next message does */
+    uint64_t end; /* where the next message begins */
     arrow_column *columns;
     size_t column_count;
     uint32_t buffers; /* of a batch */

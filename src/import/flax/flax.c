@@ -65,8 +65,8 @@ typedef struct flax_reading {
 /* An array as it lies in the file: its data have no other place. */
 typedef struct flax_array {
     coffer__dense tensor;
-    uint64_t data; /* where its bytes are … */
-    uint64_t size; /* … and how many */
+    uint64_t data; /* where its bytes are */
+    uint64_t size; /* how many bytes */
 } flax_array;
 
 /* The dtypes, as NumPy and ml_dtypes call them. */

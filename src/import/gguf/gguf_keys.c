@@ -64,8 +64,8 @@ typedef struct key_facts {
     bool bools;
     bool reals;
     bool integers;
-    uint64_t largest; /* of the integers that are not negative … */
-    uint64_t least;   /* … and the magnitude of the others */
+    uint64_t largest; /* of the integers that are not negative */
+    uint64_t least;   /* the largest magnitude of the negative integers */
     uint64_t count;
 } key_facts;
 

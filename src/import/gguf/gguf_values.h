@@ -33,11 +33,11 @@ typedef struct coffer__gguf_value {
     const char *key;
     size_t key_len;
     uint64_t at;      /* of the value in the file */
-    const char *json; /* the value as JSON text … */
-    size_t json_len;  /* … and its length; 0: it is too long to be metadata */
+    const char *json; /* the value as JSON text */
+    size_t json_len;  /* bytes of `json`; 0: it is too long to be metadata */
     uint32_t type;    /* of the value, or of its elements (gguf_keys.h) */
-    bool is_unsigned; /* an integer of at least 0, which is … */
-    uint64_t number;  /* … this */
+    bool is_unsigned; /* the value is an integer of at least 0 */
+    uint64_t number;  /* the value of such an integer */
 } coffer__gguf_value;
 
 /* The place in the file, and the bytes after it. */

@@ -42,8 +42,8 @@ typedef struct coffer__hdf5 {
     const coffer__input_files *input;
     uint32_t file;
     uint64_t file_size;
-    uint64_t start; /* where it begins in that file, … */
-    uint64_t size;  /* … and its bytes: addresses are below that */
+    uint64_t start; /* where it begins in that file */
+    uint64_t size;  /* bytes of the HDF5 part: addresses are below that */
     const coffer_allocator *allocator;
     uint64_t work;            /* what may still be read, in small units */
     uint8_t *blocks;          /* what was read lately */
@@ -92,10 +92,10 @@ enum { COFFER__HDF5_DEFLATE = 1, COFFER__HDF5_SHUFFLE = 2, COFFER__HDF5_FLETCHER
 
 /* What an object's header says. */
 typedef struct coffer__hdf5_object {
-    bool has_table; /* a group's symbol table, … */
+    bool has_table; /* a group has a symbol table */
     uint64_t tree;
     uint64_t heap;
-    bool has_links; /* … or links among its messages */
+    bool has_links; /* a group has links among its messages */
     bool has_space; /* a dataset's */
     bool has_type;
     bool has_layout;

@@ -39,8 +39,8 @@ typedef struct onnx_open {
     uint32_t graphs; /* of an attribute, so far */
     uint64_t at;     /* of the next field */
     uint64_t end;
-    size_t before; /* bytes of the path without this message's part … */
-    size_t path;   /* … and with it */
+    size_t before; /* bytes of the path without this message's part */
+    size_t path;   /* bytes of the path with this message's part */
 } onnx_open;
 
 typedef struct onnx_reading {

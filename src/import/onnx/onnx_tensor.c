@@ -94,10 +94,10 @@ typedef struct onnx_tensor {
     uint32_t seen; /* bits of the fields that come once */
     onnx_range name;
     onnx_range raw;
-    uint32_t field;     /* of the numbers … */
-    onnx_range numbers; /* … where they are, … */
-    uint32_t tag;       /* … with this tag before each, or 0, … */
-    uint64_t count;     /* … and how many, if they have tags */
+    uint32_t field;     /* the field of the numbers */
+    onnx_range numbers; /* where the numbers are */
+    uint32_t tag;       /* the tag before each number, or 0 */
+    uint64_t count;     /* how many numbers, if they have tags */
     bool strings;
     bool external; /* its elements are in another file */
     onnx_range location;

@@ -30,8 +30,8 @@ typedef struct coffer__npy {
     size_t rank;
     uint64_t shape[COFFER__PLAN_MAX_RANK];
     size_t size;       /* of the header: where the elements begin */
-    const char *fault; /* why it is none, and… */
-    size_t fault_at;   /* …at which byte; NULL: all is well */
+    const char *fault; /* why it is not a header; NULL: all is well */
+    size_t fault_at;   /* the byte of the fault */
 } coffer__npy;
 
 /*

@@ -31,8 +31,8 @@ typedef struct numpy_reading {
     const coffer__input_files *input;
     const coffer__wants *wants;
     coffer__import_plan *plan;
-    uint32_t file;      /* its number … */
-    uint64_t file_size; /* … and its bytes */
+    uint32_t file;      /* the number of the file */
+    uint64_t file_size; /* bytes of the file */
     coffer_error *err;
 } numpy_reading;
 

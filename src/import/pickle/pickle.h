@@ -58,8 +58,8 @@ typedef struct coffer__node {
         int64_t integer; /* BOOL, too */
         double real;
         struct {
-            uint64_t at;             /* TEXT, BYTES: where the bytes lie in the stream, … */
-            uint64_t size;           /* … as they are stored */
+            uint64_t at;             /* TEXT, BYTES: where the bytes lie in the stream */
+            uint64_t size;           /* TEXT, BYTES: bytes as they are stored */
             uint32_t kept;           /* their place in the machine's texts; UINT32_MAX: not kept, since they are long */
             unsigned kept_size : 30; /* bytes there: those of the value */
             bool latin1 : 1;         /* BYTES, stored as the UTF-8 of latin-1 text (a decoded call of _codecs.encode) */

@@ -36,8 +36,8 @@ typedef struct root_survey {
     size_t kept;
     size_t count;        /* of all */
     size_t usual_count;  /* of those with usual names */
-    size_t numbered;     /* of those that have a number for a name, … */
-    size_t dotted;       /* … and of those that have a path */
+    size_t numbered;     /* of those that have a number for a name */
+    size_t dotted;       /* of those that have a path for a name */
     size_t direct;       /* tensors that are values of this level */
     coffer__value usual; /* one of them */
 } root_survey;

@@ -7,9 +7,10 @@
 #include "pickle_roles.h"
 
 typedef struct coffer__view {
-    const char *lack;            /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */
-    coffer__element element;     /* with `lack`, it may be without a dtype, … */
-    coffer__import_plan_row row; /* … and without a storage. Not filled: name, fate, alias_of, reason */
+    const char *lack;        /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */
+    coffer__element element; /* with `lack`, it may be without a dtype */
+    coffer__import_plan_row
+        row; /* with `lack`, it may be without a storage. Not filled: name, fate, alias_of, reason */
     coffer__import_plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
 } coffer__view;
 

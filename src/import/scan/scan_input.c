@@ -17,10 +17,10 @@
 
 #include <string.h>
 
-#define SCAN_END 22u                          /* bytes of the record that ends an archive (zip), … */
-#define SCAN_LOCATOR 20u                      /* … of the one before it that says where the longer one is, … */
-#define SCAN_LONGER (SCAN_LOCATOR + 56u)      /* … of both together, … */
-#define SCAN_TAIL (SCAN_END + (size_t)0xFFFF) /* … and with the longest comment after it */
+#define SCAN_END 22u                          /* bytes of the record that ends an archive (zip) */
+#define SCAN_LOCATOR 20u                      /* bytes of the record before it that says where the longer one is */
+#define SCAN_LONGER (SCAN_LOCATOR + 56u)      /* bytes of the locator and the longer record */
+#define SCAN_TAIL (SCAN_END + (size_t)0xFFFF) /* bytes of the end with the longest comment after it */
 
 /* Readers of files that are pickles run them from the first byte on, and know how many there are. */
 static bool scan_reads_pickles(const coffer__reader *reader)

@@ -18,8 +18,8 @@ typedef struct coffer__assembly {
     size_t rank;
     const uint64_t *sizes; /* of the whole tensor, `rank` of them, as torch counts elements */
     uint32_t part_count;
-    bool whole;                           /* a part was all of it, … */
-    coffer__view view;                    /* … this one; else it is the first part's */
+    bool whole;                           /* a part was all of it */
+    coffer__view view;                    /* the view of the part that was all of it; else of the first part */
     uint8_t order[COFFER__PLAN_MAX_RANK]; /* dimensions of the parts as they are stored, the slowest first */
 } coffer__assembly;
 

@@ -25,7 +25,7 @@ typedef struct coffer__dcp_part {
     size_t starts;    /* `rank` numbers, and then as many sizes */
     const char *file; /* NULL: nothing says where it is */
     size_t file_len;
-    uint64_t at; /* of its archive in the file, … */
+    uint64_t at; /* of its archive in the file */
     uint64_t size;
 } coffer__dcp_part;
 

@@ -10,9 +10,9 @@
 typedef struct coffer__torch_text {
     const coffer_allocator *allocator;
     coffer__import_plan_piece piece; /* all of the text */
-    uint8_t *text;                   /* its beginning, … */
+    uint8_t *text;                   /* its beginning */
     size_t text_size;
-    uint8_t *bytes; /* … and what that stands for */
+    uint8_t *bytes; /* the bytes that `text` stands for */
     size_t size;
     size_t capacity;
 } coffer__torch_text;

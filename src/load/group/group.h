@@ -27,8 +27,8 @@ typedef struct coffer__group_options {
     uint64_t memory;        /* bytes in flight, of all ranks together */
     const uint32_t *wanted; /* of each cell, numbered through all files, which blocks this rank wants; for the call */
     size_t cells;
-    uint32_t enter_ms;                         /* how long this rank waits for others that have not entered, … */
-    uint32_t stall_ms;                         /* … and for one of which nothing changes */
+    uint32_t enter_ms;                         /* how long this rank waits for others that have not entered */
+    uint32_t stall_ms;                         /* how long this rank waits for another of which nothing changes */
     void (*step)(void *ctx, const char *what); /* called after each step of the protocol, for tests; NULL: nobody */
     void *step_ctx;
 } coffer__group_options;
