@@ -143,6 +143,43 @@ static bool distribution_next_value(const coffer_distribution *distribution, siz
     return range->count > 0;
 }
 
+/* So many numbers of one value. */
+static coffer_statistics distribution_of_value(coffer_dtype dtype, double value, uint64_t count)
+{
+    coffer_statistics same = { .count = count, .dtype = dtype };
+    const double magnitude = coffer__double_magnitude(value);
+    const uint64_t bits = coffer__double_bits(magnitude);
+    if (bits >= COFFER__DOUBLE_INFINITY) {
+        same.infinite = bits == COFFER__DOUBLE_INFINITY ? count : 0;
+        same.nan = count - same.infinite;
+        return same;
+    }
+    same.finite = count;
+    same.zeros = value == 0 ? count : 0;
+    same.subnormal = value != 0 && magnitude < coffer__dtype_least_normal(dtype) ? count : 0;
+    same.min = same.max = same.mean = value;
+    return same;
+}
+
+coffer_status coffer_distribution_statistics(const coffer_distribution *distribution, coffer_statistics *statistics)
+{
+    if (distribution == NULL || statistics == NULL || distribution->counts == NULL ||
+        distribution->dtype == COFFER_UNKNOWN_DTYPE || !distribution_has_codes(distribution->dtype)) {
+        return COFFER_ERR_ARGUMENT;
+    }
+    const coffer_dtype dtype = distribution->dtype;
+    const size_t slots = coffer_distribution_slots(dtype);
+    for (size_t position = 0; position < slots; position++) {
+        const size_t code = distribution_code(dtype, position, slots);
+        if (distribution->counts[code] > 0) {
+            const coffer_statistics same =
+                distribution_of_value(dtype, distribution_value(dtype, code), distribution->counts[code]);
+            coffer_statistics_merge(statistics, &same);
+        }
+    }
+    return COFFER_OK;
+}
+
 /* The range of doubles with these upper bits, as far as numbers reach. */
 static void distribution_put_range(const coffer_distribution *distribution, size_t code, coffer_range *range)
 {

@@ -163,6 +163,23 @@ static void test_histograms(void **state)
     assert_int_equal(bins[0], 2);
 }
 
+/* What the counts of values say is what the numbers say one by one, but for how means are rounded. */
+static void check_counted(const coffer_distribution *distribution, const coffer_statistics *expected)
+{
+    coffer_statistics found = { 0 };
+    const coffer_status status = coffer_distribution_statistics(distribution, &found);
+    if (coffer_dtype_bits(distribution->dtype) > 16) {
+        assert_int_equal(status, COFFER_ERR_ARGUMENT);
+        return;
+    }
+    const double deviation = coffer_statistics_deviation(expected);
+    assert_int_equal(status, COFFER_OK);
+    assert_memory_equal(&found.count, &expected->count, 6 * sizeof found.count);
+    assert_true(found.min == expected->min && found.max == expected->max && found.dtype == expected->dtype);
+    assert_true(fabs(found.mean - expected->mean) <= 1e-12 * deviation);
+    assert_true(fabs(coffer_statistics_deviation(&found) - deviation) <= 1e-12 * deviation);
+}
+
 /* All finite numbers are in ranges that ascend, and within the ends that statistics find. */
 static void test_distributions(void **state)
 {
@@ -186,6 +203,7 @@ static void test_distributions(void **state)
             coffer_distribution_add(&distribution, coffer__numbers_at(dtype, bytes, CHUNK), ELEMENTS - CHUNK),
             COFFER_OK);
         add_statistics(&statistics, dtype, bytes, ELEMENTS);
+        check_counted(&distribution, &statistics);
         while (coffer_distribution_next(&distribution, &position, &range)) {
             assert_true(range.low <= range.high && last <= range.low && range.count > 0);
             assert_true(last < range.low || last != range.high);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers of tensors, which come in chunks: one walk over one or two of them at a time. */
-#include "js.h"
 #include "js_numbers.h"
+#include "js.h"
 
 js_numbers js_found;
 
@@ -17,14 +17,18 @@ JS_EXPORT(coffer_js_numbers_new) coffer_status coffer_js_numbers_new(unsigned dt
 {
     const size_t slots = coffer_distribution_slots((coffer_dtype)dtype);
     js_found = (js_numbers){ .range_count = 0 };
-    distribution = (coffer_distribution){ .dtype = (coffer_dtype)dtype, .counts = js_capacity(slots, sizeof(uint64_t)) };
+    distribution =
+        (coffer_distribution){ .dtype = (coffer_dtype)dtype, .counts = js_capacity(slots, sizeof(uint64_t)) };
     return distribution.counts == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
 }
 
 JS_EXPORT(coffer_js_numbers_add) coffer_status coffer_js_numbers_add(const void *data, size_t count)
 {
-    coffer_status status = coffer_statistics_add(&js_found.statistics, distribution.dtype, data, count);
-    return status == COFFER_OK ? coffer_distribution_add(&distribution, data, count) : status;
+    const coffer_status status = coffer_distribution_add(&distribution, data, count);
+    const bool counted = coffer_dtype_bits(distribution.dtype) <= 16; /* then the counts tell all else */
+    return status != COFFER_OK || counted
+               ? status
+               : coffer_statistics_add(&js_found.statistics, distribution.dtype, data, count);
 }
 
 static size_t count_ranges(void)
@@ -52,6 +56,9 @@ JS_EXPORT(coffer_js_numbers_finish) coffer_status coffer_js_numbers_finish(void)
         columns[i] = range.low;
         columns[count + i] = range.high;
         columns[2 * count + i] = (double)range.count;
+    }
+    if (coffer_dtype_bits(distribution.dtype) <= 16) {
+        (void)coffer_distribution_statistics(&distribution, &js_found.statistics);
     }
     js_found.deviation = coffer_statistics_deviation(&js_found.statistics);
     js_found.range_count = (uint32_t)count;
