@@ -270,11 +270,11 @@ typedef struct coffer_import_write_options {
  * threads.
  *
  * COFFER_ERR_ARGUMENT when the output or the sidecar is a file of the input, COFFER_ERR_UNSUPPORTED when a sidecar is
- * wanted of an import that has no keys of GGUF; COFFER_ERR_CHECKSUM when bytes do not match their CRC, COFFER_ERR_CHANGED when the input was
- * changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not what was read.
- * COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any failure nothing
- * is published, and what was at `output` is still there. Only a file that is written in place (`in_place` of the
- * files' options) is compared after it was published; if that fails, it must not be used.
+ * wanted of an import that has no keys of GGUF; COFFER_ERR_CHECKSUM when bytes do not match their CRC,
+ * COFFER_ERR_CHANGED when the input was changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not
+ * what was read. COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any
+ * failure nothing is published, and what was at `output` is still there. Only a file that is written in place
+ * (`in_place` of the files' options) is compared after it was published; if that fails, it must not be used.
  */
 COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
@@ -355,9 +355,9 @@ typedef struct coffer_export_options {
  *
  * COFFER_ERR_NAME for a name that GGUF or an archive of arrays cannot have, or that NumPy would take for another one;
  * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_UNSUPPORTED for a .npy file of a model of several
- * tensors without `tensor`; COFFER_ERR_ARGUMENT when the path is a file of the model. Fails as coffer_writer_copy does, else. err->path
- * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of
- * tensors.
+ * tensors without `tensor`; COFFER_ERR_ARGUMENT when the path is a file of the model. Fails as coffer_writer_copy does,
+ * else. err->path is the file of the model or the new one. After a failure nothing is published. `progress` counts the
+ * bytes of tensors.
  *
  * Memory: 32 MiB at most besides what names the tensors, and a whole tensor of a model that is not in a file and was
  * opened to verify. Any number of threads may export one model at the same time.
