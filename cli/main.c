@@ -127,6 +127,7 @@ int cli_main(int argc, char **argv)
     cli_catch_interrupts();
     cli_output_init(&app.out, STDOUT_FILENO);
     app.error_colour = cli_terminal_colour(STDERR_FILENO);
+    app.error_ascii = cli_terminal_width(STDERR_FILENO) > 0 && !cli_terminal_utf8();
     const int code = run(&app, argc > 1 ? (size_t)argc - 1 : 0, argv + (argc > 0));
     return cli_finish(&app, code);
 }

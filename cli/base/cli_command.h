@@ -175,6 +175,7 @@ typedef struct cli {
     bool quiet;                        /* --quiet: no remarks (cli_remark), no progress */
     bool shows_progress;               /* standard error is a terminal, and nobody forbade it */
     bool error_colour;                 /* colour on standard error */
+    bool error_ascii;                  /* standard error is a terminal that shows no UTF-8 */
 } cli;
 
 typedef struct cli_example {

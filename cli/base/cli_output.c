@@ -99,26 +99,24 @@ static const struct {
     const char *ascii;
 } SIGNS[] = { { "\u2026", "..." }, { "\u00d7", "x" } };
 
-static size_t sign_at(const char *text, size_t *number)
+const char *cli_sign_in_ascii(const char *text, size_t *text_len)
 {
     for (size_t i = 0; i < sizeof SIGNS / sizeof SIGNS[0]; i++) {
-        const size_t len = strlen(SIGNS[i].sign);
-        if (strncmp(text, SIGNS[i].sign, len) == 0) {
-            *number = i;
-            return len;
+        *text_len = strlen(SIGNS[i].sign);
+        if (strncmp(text, SIGNS[i].sign, *text_len) == 0) {
+            return SIGNS[i].ascii;
         }
     }
-    return 0;
+    *text_len = 1;
+    return NULL;
 }
 
 static void put_in_ascii(cli_output *out, const char *text)
 {
-    size_t number = 0;
-    while (*text != '\0') {
-        const size_t len = sign_at(text, &number);
-        const char *as = len > 0 ? SIGNS[number].ascii : text;
-        cli_put(out, as, len > 0 ? strlen(as) : 1);
-        text += len > 0 ? len : 1;
+    size_t len = 0;
+    for (; *text != '\0'; text += len) {
+        const char *as = cli_sign_in_ascii(text, &len);
+        cli_put(out, as != NULL ? as : text, as != NULL ? strlen(as) : 1);
     }
 }
 

@@ -61,6 +61,9 @@ void cli_output_flush(cli_output *out);
 
 void cli_put(cli_output *out, const char *bytes, size_t size);
 void cli_put_text(cli_output *out, const char *text);
+/* How the sign that a text begins with is spelled where a terminal shows no UTF-8, and how long it is; NULL and 1 for any
+   other text. */
+const char *cli_sign_in_ascii(const char *text, size_t *text_len);
 void cli_put_char(cli_output *out, char c);
 void cli_put_repeat(cli_output *out, char c, size_t count);
 /* Plain decimal digits. */

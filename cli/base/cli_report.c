@@ -83,6 +83,30 @@ static void put_escaped_stderr(const char *text)
     free(large);
 }
 
+/* The same line with our signs in ASCII. Without memory it is cut. */
+static void put_values_in_ascii(const char *format, va_list values)
+{
+    char small[1024];
+    va_list again;
+    va_copy(again, values);
+    const int need = vsnprintf(small, sizeof small, format, values);
+    char *large = need < (int)sizeof small ? NULL : malloc((size_t)need + 1);
+    if (large != NULL) {
+        vsnprintf(large, (size_t)need + 1, format, again);
+    }
+    va_end(again);
+    size_t len = 0;
+    for (const char *text = large != NULL ? large : small; *text != '\0'; text += len) {
+        const char *as = cli_sign_in_ascii(text, &len);
+        if (as != NULL) {
+            fputs(as, stderr);
+        } else {
+            fputc(*text, stderr);
+        }
+    }
+    free(large);
+}
+
 /* One line on standard error, after what standard output has to show so far. */
 static void say(cli *app, bool error, const char *path, const char *format, va_list values)
 {
@@ -96,7 +120,11 @@ static void say(cli *app, bool error, const char *path, const char *format, va_l
         put_escaped_stderr(path);
         fputs(": ", stderr);
     }
-    vfprintf(stderr, format, values);
+    if (app->error_ascii) {
+        put_values_in_ascii(format, values);
+    } else {
+        vfprintf(stderr, format, values);
+    }
     fputc('\n', stderr);
 }
 

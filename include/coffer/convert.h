@@ -269,12 +269,12 @@ typedef struct coffer_import_write_options {
  * written, and again those that are compared. Memory: less than 64 MiB besides the import, regardless of the number of
  * threads.
  *
- * COFFER_ERR_ARGUMENT when the output or the sidecar is a file of the input, or a sidecar is wanted of an import that
- * has no keys of GGUF; COFFER_ERR_CHECKSUM when bytes do not match their CRC, COFFER_ERR_CHANGED when the input was
- * changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not what was read.
- * COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any failure nothing
- * is published, and what was at `output` is still there. Only a file that is written in place (`in_place` of the
- * files' options) is compared after it was published; if that fails, it must not be used.
+ * COFFER_ERR_ARGUMENT when the output or the sidecar is a file of the input, COFFER_ERR_UNSUPPORTED when a sidecar is
+ * wanted of an import that has no keys of GGUF; COFFER_ERR_CHECKSUM when bytes do not match their CRC,
+ * COFFER_ERR_CHANGED when the input was changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not
+ * what was read. COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any
+ * failure nothing is published, and what was at `output` is still there. Only a file that is written in place
+ * (`in_place` of the files' options) is compared after it was published; if that fails, it must not be used.
  */
 COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
@@ -348,16 +348,16 @@ typedef struct coffer_export_options {
  *
  * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY, of the type of "gguf:KEY" if it fits. U8 that
  * gguf.tensors tells to be blocks of a type is such blocks again, and tensors are in its order. Keys of a sidecar come
- * first. COFFER_ERR_ARGUMENT when there is neither `arch` nor gguf.general.architecture, nor a sidecar with it;
+ * first. COFFER_ERR_UNSUPPORTED when there is neither `arch` nor gguf.general.architecture, nor a sidecar with it;
  * COFFER_ERR_JSON and COFFER_ERR_TYPE for a gguf.tensors that cannot be read; COFFER_ERR_UNKNOWN_INPUT,
  * COFFER_ERR_UNSUPPORTED and COFFER_ERR_ARCHIVE for a sidecar that is no GGUF file, big-endian or damaged, and
  * COFFER_ERR_DUPLICATE_KEY for one that has a key twice.
  *
  * COFFER_ERR_NAME for a name that GGUF or an archive of arrays cannot have, or that NumPy would take for another one;
- * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_ARGUMENT for a .npy file of a model of several
- * tensors without `tensor`, and when the path is a file of the model. Fails as coffer_writer_copy does, else. err->path
- * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of
- * tensors.
+ * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_UNSUPPORTED for a .npy file of a model of several
+ * tensors without `tensor`; COFFER_ERR_ARGUMENT when the path is a file of the model. Fails as coffer_writer_copy does,
+ * else. err->path is the file of the model or the new one. After a failure nothing is published. `progress` counts the
+ * bytes of tensors.
  *
  * Memory: 32 MiB at most besides what names the tensors, and a whole tensor of a model that is not in a file and was
  * opened to verify. Any number of threads may export one model at the same time.

@@ -211,7 +211,7 @@ static coffer_status export_add_one(export_job *job, coffer_error *err)
     if (job->options.tensor != NULL) {
         tensor = coffer_find(job->model, job->options.tensor, job->options.tensor_len);
     } else if (count != 1) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "a .%s file holds one tensor, and the model has %u: say which one, or write a .npz file",
                             job->kind->name, (uint64_t)count);
     }

@@ -123,7 +123,7 @@ static coffer_status gguf_make_architecture(gguf_making *make)
     }
     pair.value = gguf_make_find(make, pair.key, pair.key_len, &pair.value_len);
     if (pair.value == NULL) {
-        return coffer__fail(make->err, COFFER_ERR_ARGUMENT,
+        return coffer__fail(make->err, COFFER_ERR_UNSUPPORTED,
                             "a GGUF file names its architecture, and the metadata have no "
                             "gguf.general.architecture: say which one it is (--arch llama)");
     }

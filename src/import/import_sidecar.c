@@ -73,7 +73,7 @@ coffer_status coffer__import_write_sidecar(const coffer_import *import, const ch
                                            bool verified, coffer__byte_sink *sink, coffer_error *err)
 {
     if (import->plan.keys_size == 0) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a sidecar has GGUF's keys, and the input has none");
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "a sidecar has GGUF's keys, and the input has none");
     }
     if (coffer__input_has_path(import->input, path)) {
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the sidecar would replace a file that is converted");

@@ -16,6 +16,7 @@ Needs COFFER_CLI. With --update-goldens the screens are rewritten; read them bef
 
 import json
 import os
+import pickle
 import random
 import re
 import signal
@@ -24,6 +25,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import terminal
 from model_files import make
@@ -414,6 +416,18 @@ def test_a_locale_without_utf8_gets_ascii(locale, folder, tmp_path):
         piped = [subprocess.run([COFFER, *arguments], cwd=tmp_path, env=e, capture_output=True, check=True).stdout
                  for e in (environment, ENVIRONMENT)]
         assert piped[0] == piped[1]
+
+
+def test_messages_in_a_locale_without_utf8(tmp_path):
+    """Also signs in messages of the library, on standard error."""
+    (tmp_path / "many.pkl").write_bytes(pickle.dumps({f"part{i}": {"w": np.ones(2)} for i in range(60)}))
+    call = [COFFER, "convert", "many.pkl", "-o", "o.safetensors"]
+    plain = terminal.run(call, 200, cwd=tmp_path, env={**ENVIRONMENT, "LC_ALL": "C"})
+    rich = terminal.run(call, 200, cwd=tmp_path, env=ENVIRONMENT)
+    assert plain[0] == rich[0] == 1 and "60 parts of the file" in plain[1]
+    assert "\u2026" in rich[1] and plain[1] == rich[1].replace("\u2026", "...") and plain[1].isascii()
+    piped = subprocess.run(call, cwd=tmp_path, env={**ENVIRONMENT, "LC_ALL": "C"}, capture_output=True, check=False).stderr
+    assert "\u2026" in piped.decode()
 
 
 @pytest.mark.parametrize("term", ["dumb", "", None])

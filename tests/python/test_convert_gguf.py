@@ -157,14 +157,14 @@ def test_blocks_are_left_out_if_that_is_wanted(tmp_path):
 
 def test_types_that_nobody_published_are_refused(tmp_path):
     path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (32,), 99, Q8_0)])
-    assert "GGUF's type 99" in convert(path, "--skip-unsupported", code=3)
+    assert "GGUF's type 99" in convert(path, "--skip-unsupported", code=1)
 
 
 @pytest.mark.parametrize("option", [["--raw"], ["--dequantize", "f32"], ["--skip-unsupported"]])
 def test_numbers_with_another_meaning_are_refused(tmp_path, option):
     """Forks write type 42 in blocks of 66 bytes, where the published one takes 18; the next tensor tells."""
     path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (64,), 42, bytes(66)), GgufTensor("v", (2,), 30, b"abcd")])
-    assert "GGUF's type 42, which has more bytes" in convert(path, *option, code=3)
+    assert "GGUF's type 42, which has more bytes" in convert(path, *option, code=1)
     convert(write(tmp_path / "m.gguf", (), [GgufTensor("w", (64,), 42, bytes(18)), GgufTensor("v", (2,), 30, b"abcd")]), *option)
 
 
@@ -240,7 +240,7 @@ def test_second_scales_of_experts(tmp_path):
 ])
 def test_second_scales_that_do_not_fit(tmp_path, weight, scale):
     tensors = [GgufTensor("e.weight", weight[0], 40, NVFP4 * weight[1]), GgufTensor("e.scale", *scale[:2], bytes(scale[2]))]
-    said = convert(write(tmp_path / "m.gguf", (), tensors), "--dequantize", "f32", code=3)
+    said = convert(write(tmp_path / "m.gguf", (), tensors), "--dequantize", "f32", code=1)
     assert '"e.scale"' in said and "neither one F32 nor one for each" in said
     twice = [GgufTensor("e.weight", (64,), 40, NVFP4), *[GgufTensor("e.scale", (1,), 0, bytes(4))] * 2]
     assert '"e.scale"' in convert(write(tmp_path / "m.gguf", (), twice), "--dequantize", "f32", code=1)
@@ -433,7 +433,7 @@ def test_metadata_replace_what_a_sidecar_has(tmp_path):
     keys, _ = back(tmp_path / "m.safetensors", "--sidecar", sidecar, "--arch", "gpt2")
     assert list(keys.items())[0] == ("general.architecture", (TEXT, b"gpt2"))
     write(sidecar, [("x", U8, 1), ("general.alignment", U32, 3)], ())
-    assert "--arch llama" in back(make(tmp_path / "n.safetensors", W, {}), "--sidecar", sidecar, code=2)
+    assert "--arch llama" in back(make(tmp_path / "n.safetensors", W, {}), "--sidecar", sidecar, code=1)
     assert back(tmp_path / "n.safetensors", "--sidecar", sidecar, "--arch", "b")[0] == {"x": (U8, 1), "general.architecture": (TEXT, b"b")}
 
 
@@ -466,7 +466,7 @@ def test_sidecars_that_are_not_written(tmp_path):
     convert(path, "--raw", "--sidecar", sidecar, "-f")
     assert sidecar.read_bytes()[:4] == b"GGUF"
     (tmp_path / "a.npy").write_bytes(npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}"))
-    assert "the input has none" in convert(tmp_path / "a.npy", "--sidecar", tmp_path / "k.gguf", code=2)
+    assert "the input has none" in convert(tmp_path / "a.npy", "--sidecar", tmp_path / "k.gguf", code=1)
 
 
 def make(path, tensors, metadata):
@@ -497,7 +497,7 @@ def test_values_of_metadata(tmp_path):
 
 def test_the_architecture_is_known(tmp_path):
     path = make(tmp_path / "m.safetensors", W, {})
-    assert "have no gguf.general.architecture" in back(path, code=2)
+    assert "have no gguf.general.architecture" in back(path, code=1)
     assert back(path, "--arch", "gpt2")[0] == {"general.architecture": (TEXT, b"gpt2")}
     assert back(make(path, W, ARCH), "--arch", "gpt2")[0] == {"general.architecture": (TEXT, b"gpt2")}
     assert "--arch is for gguf" in run("convert", path, "-o", tmp_path / "o.bt", "--arch", "x", code=2).stderr

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files with holes, which take no space on the disk: copies of them, by a writer and by an edit, take none either. Where a file system
- * has no holes the file here has none, and then its copies may be as large as it is.
+ * has no holes the file here has none, and then its copies may be as large as it is. Space is measured before the content is looked at,
+ * since tmpfs fills the holes of a mapping that is read.
  */
 #define _GNU_SOURCE /* pwrite */
 
@@ -127,8 +128,8 @@ static void a_writer_keeps_holes(void **state)
     coffer_writer_free(writer);
     coffer_header_free(built);
     coffer_close(model);
-    assert_content("copy.safetensors");
     assert_true(capacity_of("copy.safetensors") <= capacity_of("model.safetensors") + SLACK);
+    assert_content("copy.safetensors");
 }
 
 static void an_edit_keeps_holes(void **state)
@@ -139,8 +140,8 @@ static void an_edit_keeps_holes(void **state)
     const coffer_edit edit = { .key = "k", .key_len = 1, .value = "v", .value_len = 1 };
     const uint64_t before = capacity_of("model.safetensors");
     assert_int_equal(coffer_edit_metadata(work_path("model.safetensors"), &edit, 1, &options, NULL, NULL), COFFER_OK);
-    assert_content("model.safetensors");
     assert_true(capacity_of("model.safetensors") <= before + SLACK);
+    assert_content("model.safetensors");
 }
 
 int main(void)

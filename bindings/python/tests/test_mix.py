@@ -182,7 +182,7 @@ def test_extractions_that_are_refused(two, tmp_path):
     assert not new.exists()
 
 
-def adapter(folder, rank, value=1.0):
+def lora_folder(folder, rank, value=1.0):
     folder.mkdir(exist_ok=True)
     tensors = {"lora_A.weight": np.full((rank, 30), value, np.float32), "lora_B.weight": np.ones((20, rank), np.float32)}
     coffer.numpy.save_file({f"base_model.model.q.{name}": tensor for name, tensor in tensors.items()},
@@ -193,7 +193,7 @@ def adapter(folder, rank, value=1.0):
 
 def test_adapters_are_added(tmp_path):
     seen = []
-    paths = [adapter(tmp_path / "a", 2), adapter(tmp_path / "b", 3, 2.0)]
+    paths = [lora_folder(tmp_path / "a", 2), lora_folder(tmp_path / "b", 3, 2.0)]
     told = coffer.add_lora({paths[0]: 1, paths[1]: 0.5}, tmp_path / "new", progress=lambda *numbers: seen.append(numbers))
     assert told == [("q", 2, 5, 5, 1.0)] and told[0].rank_sum == 5 and seen[-1] == (1, 1)
     made = loaded(tmp_path / "new" / "adapter_model.safetensors")
@@ -206,7 +206,7 @@ def test_adapters_are_added(tmp_path):
 
 
 def test_a_sum_that_is_only_planned(tmp_path):
-    path = adapter(tmp_path / "a", 2)
+    path = lora_folder(tmp_path / "a", 2)
     assert coffer.add_lora([path, path / "adapter_model.safetensors"], tmp_path / "new", rank=3, dry_run=True) == [("q", 2, 4, 3, None)]
     assert coffer.add_lora(path, tmp_path / "new", dry_run=True) == [("q", 1, 2, 2, 1.0)]
     assert not (tmp_path / "new").exists()
@@ -214,7 +214,7 @@ def test_a_sum_that_is_only_planned(tmp_path):
 
 def test_sums_that_are_refused(tmp_path):
     new = tmp_path / "new"
-    path = adapter(tmp_path / "a", 2)
+    path = lora_folder(tmp_path / "a", 2)
     for options in ({"rank": 2}, {"rank": 9}, {"dtype": "F64"}, {"dtype": "x"}, {"select": "nothing"}, {"digests": "md5"},
                     {"scale": float("nan")}):  # fmt: skip
         with pytest.raises(coffer.Error):

@@ -132,10 +132,13 @@ bool convert_may_be_foreign(const char *path, const coffer_error *err)
 /* Of a file of another program, what it is converted to has to be a file of tensors first. */
 static int cannot_export(cli *app, const char *path, const coffer_error *err)
 {
-    return convert_may_be_foreign(path, err)
-               ? cli_usage_error(app, "this is written from a file of tensors: convert PATH to "
-                                      "safetensors first")
-               : cli_fail(app, path, err);
+    if (!convert_may_be_foreign(path, err)) {
+        return cli_fail(app, path, err);
+    }
+    cli_say_path(app, path,
+                 "this is no file of tensors, from which such a file is written: convert it to safetensors "
+                 "first");
+    return CLI_EXIT_NOT_CONFORMING;
 }
 
 /* Closes the model, also when an option is refused. */
@@ -282,4 +285,5 @@ const cli_command cli_convert = {
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,
     .most_names = SIZE_MAX,
+    .takes_apart = true,
 };

@@ -254,7 +254,7 @@ def test_what_is_added_loads_in_peft(case, tmp_path, recwarn):
         model = make()
         model.load_state_dict(base)
         made = adapted(model, options)
-        made.save_pretrained(tmp_path / str(i))
+        made.save_pretrained(tmp_path / str(i), save_embedding_layers=False)  # those are whole tensors
         for name, tensor in made.merge_and_unload().state_dict().items():
             change = (tensor.double() - base[name].double()) * scales[i]
             expected[name] = expected.get(name, base[name].double()) + change
