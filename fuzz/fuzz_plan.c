@@ -47,7 +47,7 @@ static void carry(coffer_import *import, coffer_header *header, uint8_t *memory,
     coffer_error err;
     expect(coffer_writer_open_memory(&writer, header, memory, (size_t)size, NULL, &err) == COFFER_OK, err.message);
     coffer_status status = coffer_import_carry(import, writer, false, NULL, &err);
-    expect(status == COFFER_OK || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_ARCHIVE ||
+    expect(status == COFFER_OK || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_DAMAGED ||
                status == COFFER_ERR_PICKLE,
            err.message);
     if (status == COFFER_OK) {

@@ -58,7 +58,7 @@ int cli_exit_code(coffer_status status)
     if (status == COFFER_ERR_PLAN || status == COFFER_ERR_NOT_EQUAL) {
         return CLI_EXIT_UNREADABLE;
     }
-    if (status >= COFFER_ERR_ARCHIVE && status <= COFFER_ERR_ARRAY) {
+    if (status >= COFFER_ERR_DAMAGED && status <= COFFER_ERR_ARRAY) {
         return CLI_EXIT_NOT_CONFORMING;
     }
     /* The frame, the header's text, what it says, and files that are something else: numbers 20 to 79. */

@@ -201,9 +201,9 @@ typedef enum coffer_status {
     COFFER_ERR_SIGNATURE = 176,          /* the signature is not by this key for this manifest */
 
     /* files of other programs */
-    COFFER_ERR_ARCHIVE = 180,  /* an archive (zip, tar) that is damaged, contradicts itself, or uses what is refused */
-    COFFER_ERR_PICKLE = 181,   /* a pickle that is damaged or uses opcodes that are refused */
-    COFFER_ERR_CHECKSUM = 182, /* bytes do not match the CRC-32 that the archive records */
+    COFFER_ERR_DAMAGED = 180,       /* a file of another program that is damaged, or contradicts itself */
+    COFFER_ERR_PICKLE = 181,        /* a pickle that is damaged or uses opcodes that are refused */
+    COFFER_ERR_CHECKSUM = 182,      /* bytes do not match the CRC-32 that the archive records */
     COFFER_ERR_NO_EQUIVALENT = 183, /* a tensor that the other format cannot express */
     COFFER_ERR_ROOT = 184,          /* it is not clear which dict of a checkpoint is the model, or there is none */
     COFFER_ERR_VIEW = 185, /* a tensor's sizes and strides lead out of its storage, or multiply it beyond measure */

@@ -129,7 +129,7 @@ typedef struct coffer_import coffer_import;
  * Reads what the input says of its tensors, by the reader that its content asks for; no tensor's bytes are read. The
  * input is borrowed until the import is freed; the options' strings are not kept.
  *
- * COFFER_ERR_UNKNOWN_INPUT for a file that no reader knows, COFFER_ERR_ARCHIVE, COFFER_ERR_PICKLE and COFFER_ERR_ARRAY
+ * COFFER_ERR_UNKNOWN_INPUT for a file that no reader knows, COFFER_ERR_DAMAGED, COFFER_ERR_PICKLE and COFFER_ERR_ARRAY
  * for what is damaged or refused, COFFER_ERR_ROOT when it is not clear what the model is, COFFER_ERR_NO_EQUIVALENT,
  * COFFER_ERR_VIEW, COFFER_ERR_NAME and COFFER_ERR_DUPLICATE_NAME for tensors that cannot be written; err->tensor names
  * the tensor, err->offset the byte of the file. *imported is NULL on failure.
@@ -200,7 +200,7 @@ typedef struct coffer_import_finding {
  * several tensors view counts once. Handed out by pointer, and grows at its end in later versions.
  */
 typedef struct coffer_import_summary {
-    const char *format;   /* the reader: "torch", "npz"; "several" of inputs that different readers know */
+    const char *reader;   /* its name: "torch", "npz"; "several" of inputs that different readers know */
     const char *noun;     /* "a PyTorch checkpoint" */
     uint32_t file_count;  /* the input counted */
     size_t tensor_count;  /* of all fates */
@@ -350,7 +350,7 @@ typedef struct coffer_export_options {
  * gguf.tensors tells to be blocks of a type is such blocks again, and tensors are in its order. Keys of a sidecar come
  * first. COFFER_ERR_UNSUPPORTED when there is neither `arch` nor gguf.general.architecture, nor a sidecar with it;
  * COFFER_ERR_JSON and COFFER_ERR_TYPE for a gguf.tensors that cannot be read; COFFER_ERR_UNKNOWN_INPUT,
- * COFFER_ERR_UNSUPPORTED and COFFER_ERR_ARCHIVE for a sidecar that is no GGUF file, big-endian or damaged, and
+ * COFFER_ERR_UNSUPPORTED and COFFER_ERR_DAMAGED for a sidecar that is no GGUF file, big-endian or damaged, and
  * COFFER_ERR_DUPLICATE_KEY for one that has a key twice.
  *
  * COFFER_ERR_NAME for a name that GGUF or an archive of arrays cannot have, or that NumPy would take for another one;

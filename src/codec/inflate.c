@@ -57,7 +57,7 @@ typedef struct inflate_state {
 /* What is damaged has no place of its own: the caller knows which member it is, and where that lies. */
 static coffer_status inflate_fail(const inflate_state *in, const char *what)
 {
-    return coffer__fail(in->err, COFFER_ERR_ARCHIVE, "compressed bytes are damaged: %s", what);
+    return coffer__fail(in->err, COFFER_ERR_DAMAGED, "compressed bytes are damaged: %s", what);
 }
 
 /* The next `count` bits, at most 16. A byte is only fetched when it is needed, so fewer than 8 bits are ever

@@ -16,7 +16,7 @@ typedef struct coffer__inflate_input {
 } coffer__inflate_input;
 
 /* Inflates raw deflate (RFC 1951) into `out`: all of it, which has to be `out_size` bytes and use up the input, or, unless
-   `whole`, its first `out_size` ones. COFFER_ERR_ARCHIVE for anything else. Pure. */
+   `whole`, its first `out_size` ones. COFFER_ERR_DAMAGED for anything else. Pure. */
 coffer_status coffer__inflate(const coffer__inflate_input *input, void *out, size_t out_size, bool whole,
                               coffer_error *err);
 

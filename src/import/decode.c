@@ -49,7 +49,7 @@ static coffer_status decode_damaged(const coffer__decoder *decode, const char *w
     size_t name_len = 0;
     const char *name = decode_name(decode, &name_len);
     const coffer__import_plan_piece *piece = decode_piece(decode);
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, piece->offset, "%q, at byte %u, %s", name, name_len, piece->offset,
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, piece->offset, "%q, at byte %u, %s", name, name_len, piece->offset,
                            what);
 }
 

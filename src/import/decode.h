@@ -86,7 +86,7 @@ typedef struct coffer__decoder {
 void coffer__decode_begin(coffer__decoder *decode, const coffer_input *input, const coffer__import_plan *plan,
                           uint32_t storage, coffer__inflaters *inflaters, const coffer__crcs *crcs,
                           const coffer_allocator *allocator);
-/* Gives the next `size` bytes, which are there by what the plan says. COFFER_ERR_CHECKSUM and COFFER_ERR_ARCHIVE for
+/* Gives the next `size` bytes, which are there by what the plan says. COFFER_ERR_CHECKSUM and COFFER_ERR_DAMAGED for
    what is damaged, COFFER_ERR_PICKLE for text that is none, COFFER_ERR_UNSUPPORTED where a library is missing. */
 coffer_status coffer__decode_next(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err);
 void coffer__decode_close(coffer__decoder *decode);

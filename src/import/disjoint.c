@@ -28,7 +28,7 @@ static coffer_status disjoint_compare(const coffer__import_plan *plan, uint32_t 
         const coffer__import_plan_piece *before = &pieces[order[i - 1]];
         const coffer__import_plan_piece *piece = &pieces[order[i]];
         if (before->file == piece->file && piece->offset - before->offset < before->stored_size) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, piece->offset, "%s is damaged: two tensors share byte %u",
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, piece->offset, "%s is damaged: two tensors share byte %u",
                                    noun, piece->offset);
         }
     }

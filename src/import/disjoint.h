@@ -5,7 +5,7 @@
 
 #include "plan.h"
 
-/* COFFER_ERR_ARCHIVE with the byte when two pieces of the plan share one. `noun` begins the message: "the HDF5 file". */
+/* COFFER_ERR_DAMAGED with the byte when two pieces of the plan share one. `noun` begins the message: "the HDF5 file". */
 coffer_status coffer__import_plan_check_disjoint(const coffer__import_plan *plan, const char *noun, coffer_error *err);
 
 #endif

@@ -35,7 +35,7 @@ coffer_status coffer__file_window_get(coffer__file_window *window, uint64_t at, 
     if (!file_window_has(window, at, size)) {
         const uint64_t left = at < window->file_size ? window->file_size - at : 0;
         if (size > left || size > COFFER__FILE_WINDOW) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, at,
                                    "the file ends within what is described at byte %u; get the file again", at);
         }
         const size_t want = left < COFFER__FILE_WINDOW ? (size_t)left : COFFER__FILE_WINDOW;

@@ -25,7 +25,7 @@ typedef struct coffer__file_window {
 coffer__file_window *coffer__file_window_new(const coffer__input_files *input, const coffer_allocator *allocator,
                                              coffer_error *err);
 void coffer__file_window_free(coffer__file_window *window, const coffer_allocator *allocator);
-/* `size` bytes at `at`, at most COFFER__FILE_WINDOW; valid until the next call. COFFER_ERR_ARCHIVE for a range that is not
+/* `size` bytes at `at`, at most COFFER__FILE_WINDOW; valid until the next call. COFFER_ERR_DAMAGED for a range that is not
    within the file. */
 coffer_status coffer__file_window_get(coffer__file_window *window, uint64_t at, size_t size, const uint8_t **bytes,
                                       coffer_error *err);

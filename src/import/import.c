@@ -19,8 +19,8 @@
 #include "options.h"
 #include "plan_bytes.h"
 #include "readers.h"
+#include "selection.h"
 #include "sort.h"
-#include "wanted.h"
 
 #include <string.h>
 
@@ -148,7 +148,7 @@ static coffer_status import_summarize(coffer_import *import, coffer_error *err)
         return status;
     }
     /* The account comes first, since it can fail; what follows up to the arrays only counts. */
-    summary->noun = import->plan.format;
+    summary->noun = import->plan.noun;
     summary->file_count = import->plan.file_count;
     summary->total = account.total;
     summary->written = account.written;
@@ -185,7 +185,7 @@ static void import_free_shown(coffer_import *import, size_t dimensions)
 coffer_status coffer__import_summarize_again(coffer_import *import, size_t dimensions, coffer_error *err)
 {
     coffer_import before = *import;
-    import->summary = (coffer_import_summary){ .format = before.summary.format };
+    import->summary = (coffer_import_summary){ .reader = before.summary.reader };
     import->shapes = NULL;
     import->aliases = NULL;
     import->unreferenced = NULL;
@@ -283,7 +283,7 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .scan = options->scan };
 }
 
-/* The reader that knows the input fills the plan. The format is set before it reads, since its
+/* The reader that knows the input fills the plan. The noun is set before it reads, since its
    messages and findings speak of it. */
 static coffer_status import_read(coffer_import *import, const coffer_import_options *options, coffer_error *err)
 {
@@ -295,8 +295,8 @@ static coffer_status import_read(coffer_import *import, const coffer_import_opti
     if (status != COFFER_OK) {
         return status;
     }
-    import->plan.format = reader->noun;
-    import->summary.format = reader->id;
+    import->plan.noun = reader->noun;
+    import->summary.reader = reader->id;
     if (wants.scan) {
         return COFFER_OK;
     }
@@ -389,7 +389,7 @@ coffer_status coffer_import_save(coffer_import *import, const void **bytes, size
     }
     if (import->saved == NULL) {
         const coffer_status status =
-            coffer__import_plan_save(&import->plan, import->summary.format, &import->saved, &import->saved_size, err);
+            coffer__import_plan_save(&import->plan, import->summary.reader, &import->saved, &import->saved_size, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -424,15 +424,15 @@ static coffer_status import_open_files(coffer_import *import, coffer_error *err)
    noun that belongs to it, and never with text of the bytes. */
 static coffer_status import_load(coffer_import *import, const void *bytes, size_t size, coffer_error *err)
 {
-    char format[COFFER__PLAN_FORMAT_SIZE];
-    coffer_status status = coffer__import_plan_load(&import->plan, bytes, size, format, err);
+    char name[COFFER__PLAN_READER_SIZE];
+    coffer_status status = coffer__import_plan_load(&import->plan, bytes, size, name, err);
     if (status != COFFER_OK) {
         return status;
     }
     for (size_t i = 0; coffer__reader_at(i) != NULL; i++) {
-        if (strcmp(coffer__reader_at(i)->id, format) == 0) {
-            import->plan.format = coffer__reader_at(i)->noun;
-            import->summary.format = coffer__reader_at(i)->id;
+        if (strcmp(coffer__reader_at(i)->id, name) == 0) {
+            import->plan.noun = coffer__reader_at(i)->noun;
+            import->summary.reader = coffer__reader_at(i)->id;
             return import_open_files(import, err);
         }
     }

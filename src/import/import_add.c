@@ -83,7 +83,7 @@ static coffer_status import_join(coffer_import *import, const coffer_import *mor
     return status == COFFER_OK ? coffer__import_summarize_again(import, dimensions, err) : status;
 }
 
-/* A failure gives back what was lent and cuts the plan, in any state. The format is told last, since the summary that
+/* A failure gives back what was lent and cuts the plan, in any state. The reader is told last, since the summary that
    was made again has taken over the old one. */
 coffer_status coffer_import_add(coffer_import *import, const coffer_import *more, coffer_error *err)
 {
@@ -96,7 +96,7 @@ coffer_status coffer_import_add(coffer_import *import, const coffer_import *more
     coffer__import_plan_mark before;
     coffer__import_plan_mark_now(&import->plan, &before);
     const uint32_t files = import->input->count;
-    const bool same = strcmp(import->summary.format, more->summary.format) == 0;
+    const bool same = strcmp(import->summary.reader, more->summary.reader) == 0;
     const coffer_status status = import_join(import, more, err);
     if (status != COFFER_OK) {
         coffer__import_plan_unjoin(&import->plan, &before);
@@ -107,9 +107,9 @@ coffer_status coffer_import_add(coffer_import *import, const coffer_import *more
     import->joined = true;
     import->input->borrower = import;
     if (!same) {
-        import->summary.format = "several";
-        import->plan.format = "files of several formats";
-        import->summary.noun = import->plan.format;
+        import->summary.reader = "several";
+        import->plan.noun = "files of several formats";
+        import->summary.noun = import->plan.noun;
     }
     return COFFER_OK;
 }

@@ -102,7 +102,7 @@ coffer_status coffer__import_plan_begin(coffer__import_plan *plan, const coffer_
 {
     uint32_t empty = 0;
     uint32_t input = 0;
-    *plan = (coffer__import_plan){ .allocator = allocator, .budget = budget, .format = "" };
+    *plan = (coffer__import_plan){ .allocator = allocator, .budget = budget, .noun = "" };
     const coffer_status status = coffer__import_plan_put_text(plan, "", 0, &empty, err);
     if (status != COFFER_OK) {
         return status;

@@ -169,7 +169,7 @@ typedef struct coffer__import_plan_array {
 typedef struct coffer__import_plan {
     const coffer_allocator *allocator;
     uint64_t budget;     /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
-    const char *format;  /* as messages call the input: "a PyTorch checkpoint" */
+    const char *noun;    /* as messages call the input: "a PyTorch checkpoint" */
     uint32_t file_count; /* the input counted */
     uint32_t keys_file;  /* the file that has GGUF's keys */
     uint64_t keys_size;  /* its first bytes, which are GGUF's keys and may be kept in a file of their own; 0: none */
@@ -243,7 +243,7 @@ coffer_status coffer__import_plan_extend(coffer__import_plan *plan, coffer__impo
  * among what is written and not reserved. Strides that lead to the same bytes again make tensors larger than their
  * storages; all of them together by 64 MiB at most, unless `may_expand`. Arrays that are assembled have each element
  * once. No I/O; memory for the order of the names, or of the parts of an array.
- * COFFER_ERR_VIEW, COFFER_ERR_NAME, COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY, COFFER_ERR_ARCHIVE for pieces
+ * COFFER_ERR_VIEW, COFFER_ERR_NAME, COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY, COFFER_ERR_DAMAGED for pieces
  * beyond the file, COFFER_ERR_PLAN for what no reader makes.
  */
 coffer_status coffer__import_plan_check(const coffer__import_plan *plan, const uint64_t *file_sizes, bool may_expand,

@@ -278,14 +278,14 @@ static coffer_status tape_texts(tape *t, coffer__import_plan *plan, coffer_error
     return coffer__import_plan_extend(plan, texts, bytes, (size_t)size, 1, err);
 }
 
-/* The whole plan, in the order of plan_bytes.h. `format` is read and written like the other fields,
+/* The whole plan, in the order of plan_bytes.h. `reader` is read and written like the other fields,
    byte by byte. */
-static coffer_status tape_plan(tape *t, coffer__import_plan *plan, char *format, coffer_error *err)
+static coffer_status tape_plan(tape *t, coffer__import_plan *plan, char *reader, coffer_error *err)
 {
-    for (size_t i = 0; i < COFFER__PLAN_FORMAT_SIZE; i++) {
-        uint8_t byte = (uint8_t)format[i];
+    for (size_t i = 0; i < COFFER__PLAN_READER_SIZE; i++) {
+        uint8_t byte = (uint8_t)reader[i];
         tape_u8(t, &byte);
-        format[i] = (char)byte;
+        reader[i] = (char)byte;
     }
     const struct {
         coffer__import_plan_array *array;
@@ -314,16 +314,16 @@ static coffer_status tape_plan(tape *t, coffer__import_plan *plan, char *format,
 /* ---- both ways --------------------------------------------------------------------------------------------------- */
 
 /* The plan goes over the tape twice: once to be measured. It is only read, through a copy of the struct. */
-coffer_status coffer__import_plan_save(const coffer__import_plan *plan, const char *format, uint8_t **bytes,
+coffer_status coffer__import_plan_save(const coffer__import_plan *plan, const char *reader, uint8_t **bytes,
                                        size_t *size, coffer_error *err)
 {
     coffer__import_plan copy = *plan;
-    char name[COFFER__PLAN_FORMAT_SIZE] = { 0 };
-    const size_t format_len = coffer__text_len(format);
+    char name[COFFER__PLAN_READER_SIZE] = { 0 };
+    const size_t reader_len = coffer__text_len(reader);
     tape t = { .mode = TAPE_MEASURE, .size = sizeof tape_magic };
     /* Names of readers are constants and fit; a longer one would be cut, and not found when it is
        loaded. */
-    memcpy(name, format, format_len < sizeof name ? format_len : sizeof name - 1);
+    memcpy(name, reader, reader_len < sizeof name ? reader_len : sizeof name - 1);
     /* Measuring allocates nothing, so it cannot fail. */
     (void)tape_plan(&t, &copy, name, err);
     *bytes = coffer__alloc(plan->allocator, t.size);
@@ -356,7 +356,7 @@ static void tape_mark_viewed(coffer__import_plan *plan)
 
 /* The plan that was begun has a text and a file already, which those of the bytes replace. */
 coffer_status coffer__import_plan_load(coffer__import_plan *plan, const uint8_t *bytes, size_t size,
-                                       char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err)
+                                       char reader[COFFER__PLAN_READER_SIZE], coffer_error *err)
 {
     tape t = { .mode = TAPE_READ, .in = { .base = bytes, .length = size } };
     if (!coffer__next_is(&t.in, (const char *)tape_magic, sizeof tape_magic)) {
@@ -367,13 +367,13 @@ coffer_status coffer__import_plan_load(coffer__import_plan *plan, const uint8_t 
     t.in.position = sizeof tape_magic;
     plan->texts.count = 0;
     plan->file_names.count = 0;
-    coffer_status status = tape_plan(&t, plan, format, err);
+    coffer_status status = tape_plan(&t, plan, reader, err);
     plan->file_count = (uint32_t)plan->file_names.count;
     if (status != COFFER_OK) {
         return status;
     }
     /* All bytes must have been used. Text 0 has to be there, since "no text" is number 0. */
-    if (t.cut || coffer__left(&t.in) > 0 || format[COFFER__PLAN_FORMAT_SIZE - 1] != '\0' ||
+    if (t.cut || coffer__left(&t.in) > 0 || reader[COFFER__PLAN_READER_SIZE - 1] != '\0' ||
         !coffer__import_plan_has_text(plan, 0)) {
         return coffer__fail_at(err, COFFER_ERR_PLAN, t.in.position, "the bytes of a plan %s at byte %u",
                                t.cut ? "end" : "do not end", (uint64_t)t.in.position);

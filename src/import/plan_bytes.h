@@ -25,15 +25,15 @@
 
 #include "plan.h"
 
-#define COFFER__PLAN_FORMAT_SIZE 16
+#define COFFER__PLAN_READER_SIZE 16
 
-/* Writes a plan to new memory of its allocator, `*size` bytes. `format` is the reader's name, which is shorter than
-   COFFER__PLAN_FORMAT_SIZE. */
-coffer_status coffer__import_plan_save(const coffer__import_plan *plan, const char *format, uint8_t **bytes,
+/* Writes a plan to new memory of its allocator, `*size` bytes. `reader` is the reader's name, which is shorter than
+   COFFER__PLAN_READER_SIZE. */
+coffer_status coffer__import_plan_save(const coffer__import_plan *plan, const char *reader, uint8_t **bytes,
                                        size_t *size, coffer_error *err);
 /* Fills a plan that was begun and is empty, and the reader's name, with a NUL. COFFER_ERR_PLAN for bytes that
    coffer__import_plan_save does not make; whether their numbers are right is left to coffer__import_plan_check. */
 coffer_status coffer__import_plan_load(coffer__import_plan *plan, const uint8_t *bytes, size_t size,
-                                       char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err);
+                                       char reader[COFFER__PLAN_READER_SIZE], coffer_error *err);
 
 #endif

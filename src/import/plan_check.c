@@ -162,10 +162,10 @@ static coffer_status judge_piece(const plan_judge *judge, size_t i)
     }
     const uint64_t file_size = judge->file_sizes[piece->file];
     if (piece->offset > file_size || piece->stored_size > file_size - piece->offset) {
-        coffer__fail_at(judge->err, COFFER_ERR_ARCHIVE, piece->offset,
+        coffer__fail_at(judge->err, COFFER_ERR_DAMAGED, piece->offset,
                         "%u bytes at byte %u reach beyond the end of the file, which has %u; get the file again",
                         piece->stored_size, piece->offset, file_size);
-        return coffer__fail_sizes(judge->err, COFFER_ERR_ARCHIVE, piece->stored_size, file_size);
+        return coffer__fail_sizes(judge->err, COFFER_ERR_DAMAGED, piece->stored_size, file_size);
     }
     return COFFER_OK;
 }

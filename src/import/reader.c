@@ -13,10 +13,10 @@ coffer_status coffer__input_files_read(const coffer__input_files *input, uint32_
                                        uint64_t offset, void *bytes, size_t size, coffer_error *err)
 {
     if (offset > file_size || size > file_size - offset) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, offset,
+        coffer__fail_at(err, COFFER_ERR_DAMAGED, offset,
                         "%z at byte %u reach past the end of the file, which has %z; get the file again",
                         (uint64_t)size, offset, file_size);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, size, offset > file_size ? 0 : file_size - offset);
+        return coffer__fail_sizes(err, COFFER_ERR_DAMAGED, size, offset > file_size ? 0 : file_size - offset);
     }
     return size == 0 ? COFFER_OK : input->read(input->ctx, file, offset, bytes, size, err);
 }

@@ -41,7 +41,7 @@ COFFER__READERS(READERS_DECLARE)
 
 /* ---- what else stands above this room and is called from it ---------------------------------------------------------- */
 
-/* Fills the plan, which is begun and empty, with findings, and sets its format; *reader is whoever knows the input.
+/* Fills the plan, which is begun and empty, with findings, and sets its noun; *reader is whoever knows the input.
    COFFER_ERR_UNKNOWN_INPUT for what is no pickle, archive or code either. */
 coffer_status coffer__scan_input(const coffer__input_files *input, const coffer__wants *wants,
                                  coffer__import_plan *plan, const coffer__reader **reader, coffer_error *err);

@@ -61,7 +61,7 @@ coffer_status coffer__wire_next(coffer__file_window *window, uint64_t at, uint64
         return status;
     }
     if (!coffer__wire_read(bytes, size, at, field) || field->size > end - field->begin) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, at,
                                end == window->file_size
                                    ? "the protobuf message is damaged: what is at byte %u is no field of it, or one "
                                      "that reaches past the end of the file; get the file again"

@@ -37,7 +37,7 @@ size_t coffer__wire_varint(const uint8_t *bytes, size_t size, uint64_t *value);
 /* The field that `bytes` begin with, `size` of them up to the end of the message or COFFER__WIRE_MAX_HEAD, whichever is
    less; `at` is their place. False for what is none. What it has may reach beyond the message. Pure. */
 bool coffer__wire_read(const uint8_t *bytes, size_t size, uint64_t at, coffer__wire_field *field);
-/* The field at `at` of a message that ends at `end`: COFFER_ERR_ARCHIVE when it does not lie within it. */
+/* The field at `at` of a message that ends at `end`: COFFER_ERR_DAMAGED when it does not lie within it. */
 coffer_status coffer__wire_next(coffer__file_window *window, uint64_t at, uint64_t end, coffer__wire_field *field,
                                 coffer_error *err);
 

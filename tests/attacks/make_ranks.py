@@ -92,7 +92,7 @@ def zero_attacks():
     yield "group-f64", zero(optim=lambda _, part: zero_optim(part, group=vector(6, kind="DoubleStorage"))), "PICKLE", "no vector of F32"
     yield "group-strided", zero(optim=lambda _, part: zero_optim(part, group=vector(6, step=2))), "PICKLE", "no vector of F32"
     yield "group-matrix", zero(optim=lambda _, part: zero_optim(part, group=tensor((4, 3), (3, 1), 0, storage(count=12)))), "PICKLE", "no vector of F32"
-    yield "group-beyond", zero(optim=lambda _, part: zero_optim(part, group=vector(13))), "ARCHIVE", "has 48 bytes, and the pickle says 52"
+    yield "group-beyond", zero(optim=lambda _, part: zero_optim(part, group=vector(13))), "DAMAGED", "has 48 bytes, and the pickle says 52"
     yield "groups-of-ranks-differ", zero(optim=lambda rank, part: zero_optim(
         part, single_partition_of_fp32_groups=list_of(*[vector(12)] * (rank + 1)))), "PICKLE", "others than the ranks before"
     yield "elements-few", zero(model=shapes(5, 6)), "VIEW", "fewer elements than tensor"
@@ -112,7 +112,7 @@ def zero_attacks():
     yield "experts-alone", {"mp_rank_00_model_states.pt": zero_model(num_experts=number(8))}, "UNSUPPORTED", "has experts in files of their own"
     yield "tensor-parallel", zero(model=zero_model(mp_world_size=number(2))), "UNSUPPORTED", "tensor parallelism"
     yield "tensor-parallel-3", zero(stage=3, model=zero_model(mp_world_size=number(2))), "UNSUPPORTED", "tensor parallelism"
-    yield "no-archive", zero(optim=lambda *_: bytes(500)), "ARCHIVE", ""
+    yield "no-archive", zero(optim=lambda *_: bytes(500)), "DAMAGED", ""
     yield "call", zero(model=zero_model(call(name("os", "system"), text("true")))), "PICKLE", "no shapes of parameters"
 
 
@@ -181,8 +181,8 @@ def fsdp_attacks():
     files = fsdp()
     first, second = files
     yield "missing", {first: files[first]}, "SHARD_MISSING", ""
-    yield "swapped", {first: files[second], second: files[first]}, "ARCHIVE", "of other ranks than the files' names say"
-    yield "names-differ", fsdp(called=lambda rank: f"w{rank}"), "ARCHIVE", ""
+    yield "swapped", {first: files[second], second: files[first]}, "DAMAGED", "of other ranks than the files' names say"
+    yield "names-differ", fsdp(called=lambda rank: f"w{rank}"), "DAMAGED", ""
     yield "mesh-of-two", fsdp(placements=(placed(dim=number(0)), placed(dim=number(1)))), "UNSUPPORTED", "a mesh of several dimensions"
     yield "partial", fsdp(placements=(placed("Partial", reduce_op=text("sum")),)), "UNSUPPORTED", "is placed by"
     yield "placed-by-text", fsdp(placements=(text("Shard"),)), "UNSUPPORTED", "is placed by"
@@ -190,12 +190,12 @@ def fsdp_attacks():
     yield "dim-none", fsdp(placements=(placed(),)), "UNSUPPORTED", "is placed by"
     yield "dim-negative", fsdp(placements=(placed(dim=number(-1)),)), "UNSUPPORTED", "is placed by"
     yield "dim-2", fsdp(placements=(placed(dim=number(2)),)), "VIEW", "a dimension that it does not have"
-    yield "dims-differ", fsdp(part=lambda rank, local: dtensor(rank, local, (placed(dim=number(rank)),))), "ARCHIVE", "placed differently"
-    yield "part-plain", fsdp(part=lambda rank, local: dtensor(rank, local) if rank == 0 else local), "ARCHIVE", "in some of the files only"
+    yield "dims-differ", fsdp(part=lambda rank, local: dtensor(rank, local, (placed(dim=number(rank)),))), "DAMAGED", "placed differently"
+    yield "part-plain", fsdp(part=lambda rank, local: dtensor(rank, local) if rank == 0 else local), "DAMAGED", "in some of the files only"
     yield "sharded-tensor", fsdp(part=lambda rank, local: sharded_tensor(local)), "NO_EQUIVALENT", "one process's part of a ShardedTensor"
     yield "gap", fsdp(whole=(5, 6)), "VIEW", "leave a gap"
     yield "too-much", fsdp(whole=(3, 6)), "VIEW", ""
     yield "whole-wraps", fsdp(whole=(2**40, 2**40)), "VIEW", ""
     yield "whole-rank", fsdp(whole=(4, 6, 1)), "VIEW", ""
-    yield "other-file", {first: files[first], second: bytes(500)}, "ARCHIVE", ""
+    yield "other-file", {first: files[first], second: bytes(500)}, "DAMAGED", ""
     yield "world-2^20", {"model_world_size_999999_rank_0.pt": files[first]}, "NO_EQUIVALENT", "one process's part of a distributed tensor"

@@ -157,12 +157,12 @@ def dcp_attacks():
         yield f"path-{called}", checkpoint(where=lambda _, offset, size, path=path: place_of(path, offset, size)), "SHARD_NAME", ""
     for called, path in (("missing", "no.distcp"), ("folder", "a/__0_0.distcp")):
         yield f"path-{called}", checkpoint(where=lambda _, offset, size, path=path: place_of(path, offset, size)), "SHARD_MISSING", ""
-    yield "file-cut", checkpoint() | {"__1_0.distcp": checkpoint()["__1_0.distcp"][:-9]}, "ARCHIVE", "beyond the end of its file"
+    yield "file-cut", checkpoint() | {"__1_0.distcp": checkpoint()["__1_0.distcp"][:-9]}, "DAMAGED", "beyond the end of its file"
     for called, offset, length in (("offset", 2**62, None), ("length", None, 2**62), ("wraps", 2**63 - 1, 2**63 - 1), ("zero", None, 0)):
         def where(path, at, size, offset=offset, length=length):
             return place_of(path, at if offset is None else offset, size if length is None else length)
-        yield f"place-{called}", checkpoint(where=where), "ARCHIVE", ""
-    yield "place-shifted", checkpoint(where=lambda path, at, size: place_of(path, at + 1, size)), "ARCHIVE", ""
+        yield f"place-{called}", checkpoint(where=where), "DAMAGED", ""
+    yield "place-shifted", checkpoint(where=lambda path, at, size: place_of(path, at + 1, size)), "DAMAGED", ""
     yield "place-of-another", checkpoint((((0, 0), (2, 6)), ((2, 0), (2, 6))),
                                          where=lambda path, at, size: place_of("__1_0.distcp", at, size)), None, ""
     yield "place-negative", checkpoint(where=lambda path, at, size: place_of(path, -1, size)), "PICKLE", "a place in it"
@@ -171,17 +171,17 @@ def dcp_attacks():
     yield "transformed", checkpoint(where=lambda path, at, size: place_of(path, at, size, transform_descriptors=list_of(text("zstd")))), \
         "UNSUPPORTED", 'by the extension "zstd"'
     yield "not-transformed", checkpoint(where=lambda path, at, size: place_of(path, at, size, transform_descriptors=b"N")), None, ""
-    yield "other-size", checkpoint(archive=lambda starts, sizes, shape: part_archive(starts, (3, 2), shape)), "ARCHIVE", \
+    yield "other-size", checkpoint(archive=lambda starts, sizes, shape: part_archive(starts, (3, 2), shape)), "DAMAGED", \
         "not of the dtype or the size"
     double = tensor((2, 3), (3, 1), 0, storage(count=6, kind="DoubleStorage"))
-    yield "other-dtype", checkpoint(archive=lambda *box: part_archive(*box, pickle=double, data=bytes(48))), "ARCHIVE", \
+    yield "other-dtype", checkpoint(archive=lambda *box: part_archive(*box, pickle=double, data=bytes(48))), "DAMAGED", \
         "not of the dtype or the size"
     yield "short-storage", checkpoint(archive=lambda *box: part_archive(*box, data=bytes(20))), "VIEW", ""
     gaps = tensor((2, 3), (4, 1), 0, storage(count=8))
     yield "gaps", checkpoint(archive=lambda *box: part_archive(*box, pickle=gaps, data=bytes(32))), "UNSUPPORTED", "has gaps"
     yield "no-tensor", checkpoint(archive=lambda *box: part_archive(*box, pickle=b"K\x01")), "PICKLE", "something else than a tensor"
     yield "dict", checkpoint(archive=lambda *box: part_archive(*box, pickle=dict_of((text("w"), tensor())), data=bytes(16))), "PICKLE", ""
-    yield "no-archive", checkpoint(archive=lambda *box: bytes(500)), "ARCHIVE", ""
+    yield "no-archive", checkpoint(archive=lambda *box: bytes(500)), "DAMAGED", ""
     yield "other-class", {".metadata": stream(new(METADATA, "StorageMeta", attributes()))}, "PICKLE", "of another class"
     yield "no-dicts", checkpoint(root=new(METADATA, "Metadata", attributes())), "PICKLE", "no dict of tensors"
     yield "no-places", checkpoint(root=new(METADATA, "Metadata", attributes(state_dict_metadata=dict_of()))), "PICKLE", "where the parts"
@@ -195,9 +195,9 @@ def dcp_attacks():
     yield "name-no-text", checkpoint(more=((number(1), stored((), [])),)), "PICKLE", "without a name"
     yield "safetensors-other-name", safetensors(called="v"), "VIEW", "none of that name"
     yield "safetensors-one-file", safetensors(where=lambda path, at, size: place_of("__1_0.distcp", 0, 48)), "VIEW", "only one of that name"
-    yield "safetensors-other-shape", safetensors(stated=(1, 12)), "ARCHIVE", "not of the dtype or the size"
-    yield "safetensors-other-rank", safetensors(stated=(12,)), "ARCHIVE", "not of the dtype or the size"
-    yield "safetensors-other-dtype", safetensors(dtype="I32"), "ARCHIVE", "not of the dtype or the size"
+    yield "safetensors-other-shape", safetensors(stated=(1, 12)), "DAMAGED", "not of the dtype or the size"
+    yield "safetensors-other-rank", safetensors(stated=(12,)), "DAMAGED", "not of the dtype or the size"
+    yield "safetensors-other-dtype", safetensors(dtype="I32"), "DAMAGED", "not of the dtype or the size"
     yield "safetensors-shape-lies", safetensors(stated=(2**32, 2**32)), "OVERFLOW", ""
     yield "safetensors-and-more", safetensors(more=b"more"), "TRAILING_BYTES", ""
     yield "safetensors-cut", checkpoint(ROWS, archive=lambda *box: part_safetensors(*box)[:-1]), "DATA_TRUNCATED", ""

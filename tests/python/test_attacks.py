@@ -14,7 +14,7 @@ import pytest
 
 MEMORY = 512 << 20
 SECONDS = 30
-REFUSALS = {"ARCHIVE", "PICKLE", "ARRAY", "VIEW", "NAME", "DUPLICATE_NAME", "NO_EQUIVALENT", "ROOT", "UNKNOWN_INPUT",
+REFUSALS = {"DAMAGED", "PICKLE", "ARRAY", "VIEW", "NAME", "DUPLICATE_NAME", "NO_EQUIVALENT", "ROOT", "UNKNOWN_INPUT",
             "CHECKSUM", "MEMORY", "OPAQUE", "UNSUPPORTED", "DUPLICATE_KEY", "SHARD_NAME", "SHARD_MISSING"}
 NOTE = 0
 # What is legal although it looks bad, and what only the bytes of tensors tell: their CRC is checked when they are written.

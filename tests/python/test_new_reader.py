@@ -55,7 +55,7 @@ static coffer_status toy_read(const coffer__input_files *input, const coffer__wa
     const uint64_t count = head[4] | (uint64_t)head[5] << 8 | (uint64_t)head[6] << 16 | (uint64_t)head[7] << 24;
     const uint64_t size = input->size - TOY_HEAD;
     if (size != 4 * count) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, 4,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, 4,
                                "a toy of %u floats has %u bytes of them; get the file again", count, size);
     }
     const coffer__import_plan_piece piece = { .offset = TOY_HEAD, .stored_size = size, .size = size };
@@ -98,7 +98,7 @@ static void test_sizes(void **state)
 {
     (void)state;
     expect("TOY1\1\0\0\0abcd", 12, COFFER_OK);
-    expect("TOY1\2\0\0\0abcd", 12, COFFER_ERR_ARCHIVE);
+    expect("TOY1\2\0\0\0abcd", 12, COFFER_ERR_DAMAGED);
 }
 
 int main(void)

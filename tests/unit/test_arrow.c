@@ -129,7 +129,7 @@ static void test_a_tensor(void **state)
     coffer_error err;
     char written[512];
     assert_int_equal(open_arrow(&arrow, tensor_message, sizeof tensor_message, &err), COFFER_OK);
-    assert_string_equal(coffer_import_summarize(arrow.made)->format, "arrow");
+    assert_string_equal(coffer_import_summarize(arrow.made)->reader, "arrow");
     expect_tensor(arrow.made, 0, "m", COFFER_F32, 2, shape, COFFER_FATE_WRITTEN);
     const size_t size = write_to_memory(arrow.made, written, sizeof written);
     assert_true(size > 24);

@@ -114,7 +114,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_KEY,
         COFFER_ERR_NOT_SIGNED,
         COFFER_ERR_SIGNATURE,
-        COFFER_ERR_ARCHIVE,
+        COFFER_ERR_DAMAGED,
         COFFER_ERR_PICKLE,
         COFFER_ERR_CHECKSUM,
         COFFER_ERR_NO_EQUIVALENT,

@@ -91,7 +91,7 @@ static void test_a_tree(void **state)
     options.complex128 = true;
     options.scalars = COFFER_SCALARS_METADATA;
     assert_int_equal(memory_import(&memory, files, &options, &input, &made, &err), COFFER_OK);
-    assert_string_equal(coffer_import_summarize(made)->format, "flax");
+    assert_string_equal(coffer_import_summarize(made)->reader, "flax");
     expect_tensor(made, 0, "a.w", COFFER_F32, 2, shape, COFFER_FATE_WRITTEN);
     expect_tensor(made, 1, "c", COFFER_F32, 2, shape, COFFER_FATE_WRITTEN);
     expect_tensor(made, 2, "z", COFFER_F64, 1, pair, COFFER_FATE_WRITTEN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans that are carried out (support_import.h): to files and to other writers, several as one, and what is shown of them.
+ * Plans that are carried out (support_plan.h): to files and to other writers, several as one, and what is shown of them.
  */
 #define _GNU_SOURCE /* pwrite */
 
@@ -8,7 +8,7 @@
 
 #include "coffer.h"
 #include "support_file.h"
-#include "support_import.h"
+#include "support_plan.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans that are not carried out to the end (support_import.h): inputs that fail, lie and change, outputs that are not what
+ * Plans that are not carried out to the end (support_plan.h): inputs that fail, lie and change, outputs that are not what
  * they should be, and bytes of plans that somebody has damaged.
  */
 #define _GNU_SOURCE /* pwrite */
@@ -12,7 +12,7 @@
 #include "plan_bytes.h"
 #include "reader.h"
 #include "support_file.h"
-#include "support_import.h"
+#include "support_plan.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ static void test_streams(void **state)
         }
         coffer_input *input = made_input(&m);
         coffer_import *import = made_import(&m, input);
-        const coffer_status of_stream = k < 3 || made_has_zlib() ? COFFER_ERR_ARCHIVE : COFFER_ERR_UNSUPPORTED;
+        const coffer_status of_stream = k < 3 || made_has_zlib() ? COFFER_ERR_DAMAGED : COFFER_ERR_UNSUPPORTED;
         expect(import, NULL, k % 3 == 2 ? COFFER_ERR_PICKLE : of_stream, "w", false);
         coffer_import_free(import);
         coffer_input_free(input);

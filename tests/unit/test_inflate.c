@@ -83,7 +83,7 @@ static void test_codes_of_the_block(void **state)
         assert_int_equal(inflate(dynamic, sizeof dynamic - 1, 5, out, size, false, &err), COFFER_OK);
         assert_memory_equal(out, plain, size);
         assert_int_equal(out[size], 0);
-        assert_int_equal(inflate(dynamic, sizeof dynamic - 1, 5, out, size, true, &err), COFFER_ERR_ARCHIVE);
+        assert_int_equal(inflate(dynamic, sizeof dynamic - 1, 5, out, size, true, &err), COFFER_ERR_DAMAGED);
     }
 }
 
@@ -93,7 +93,7 @@ static void test_cut_at_every_byte(void **state)
     uint8_t out[DYNAMIC_SIZE];
     coffer_error err;
     for (size_t size = 0; size < sizeof dynamic - 1; size++) {
-        assert_int_equal(inflate(dynamic, size, 7, out, sizeof out, true, &err), COFFER_ERR_ARCHIVE);
+        assert_int_equal(inflate(dynamic, size, 7, out, sizeof out, true, &err), COFFER_ERR_DAMAGED);
         assert_non_null(strstr(err.message, "too early"));
     }
 }
@@ -111,7 +111,7 @@ static void test_every_bit_flipped(void **state)
         memcpy(bytes, dynamic, sizeof dynamic - 1);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         const coffer_status status = inflate(bytes, sizeof dynamic - 1, 64, out, DYNAMIC_SIZE, true, &err);
-        assert_true(status == COFFER_OK || status == COFFER_ERR_ARCHIVE);
+        assert_true(status == COFFER_OK || status == COFFER_ERR_DAMAGED);
     }
     free(bytes);
     free(out);
@@ -169,7 +169,7 @@ static void test_damages(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint8_t out[3];
         coffer_error err;
-        assert_int_equal(inflate(rows[i].bytes, rows[i].size, 2, out, sizeof out, true, &err), COFFER_ERR_ARCHIVE);
+        assert_int_equal(inflate(rows[i].bytes, rows[i].size, 2, out, sizeof out, true, &err), COFFER_ERR_DAMAGED);
         if (strstr(err.message, rows[i].what) == NULL) {
             fail_msg("%s: %s", rows[i].what, err.message);
         }

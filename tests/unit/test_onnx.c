@@ -155,7 +155,7 @@ static void test_every_way(void **state)
     options.constants = true;
     options.packed = true;
     assert_int_equal(memory_import(&memory, files, &options, &input, &made, &err), COFFER_OK);
-    assert_string_equal(coffer_import_summarize(made)->format, "onnx");
+    assert_string_equal(coffer_import_summarize(made)->reader, "onnx");
     expect_tensor(made, 0, "r", COFFER_F32, 1, two, COFFER_FATE_WRITTEN);
     expect_tensor(made, 1, "n", COFFER_I8, 1, three, COFFER_FATE_WRITTEN);
     expect_tensor(made, 2, "s", COFFER_F32, 1, two, COFFER_FATE_WRITTEN);

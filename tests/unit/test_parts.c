@@ -433,7 +433,7 @@ static void test_bytes_and_joined(void **state)
     coffer_error err;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    char format[COFFER__PLAN_FORMAT_SIZE];
+    char format[COFFER__PLAN_READER_SIZE];
     make_grid(&f);
     const uint64_t file_sizes[] = { f.file_size, f.file_size };
     assert_int_equal(coffer__import_plan_save(&f.plan, "dcp", &bytes, &size, &err), COFFER_OK);

@@ -7,7 +7,6 @@
 #include "error.h"
 #include "pickle_dangers.h"
 #include "pickle_file.h"
-#include "pickle_file.h"
 #include "pickle_names.h"
 #include "pickle_rows.h"
 #include "pickle_scan.h"
@@ -561,7 +560,7 @@ static void test_views(void **state)
     assert_int_equal(viewed(6, -1, 1, one, one), COFFER_ERR_VIEW);
     assert_int_equal(viewed(6, 0, 1, (const int64_t[]){ -1 }, one), COFFER_ERR_VIEW);
     assert_int_equal(viewed(6, 5, 1, (const int64_t[]){ 2 }, (const int64_t[]){ -1 }), COFFER_ERR_VIEW);
-    assert_int_equal(viewed(7, 0, 1, one, one), COFFER_ERR_ARCHIVE);
+    assert_int_equal(viewed(7, 0, 1, one, one), COFFER_ERR_DAMAGED);
     assert_int_equal(viewed(INT64_C(1) << 62, 0, 1, one, one), COFFER_ERR_PICKLE);
     /* 4 TiB out of 24 bytes. */
     assert_int_equal(viewed(6, 0, 2, (const int64_t[]){ 1 << 20, 1 << 20 }, (const int64_t[]){ 0, 0 }),
@@ -578,7 +577,7 @@ static void test_views_that_no_program_writes(void **state)
     outcome *result = rows();
     assert_non_null(strstr(result->err.message, "\"9\""));
     assert_string_equal(result->err.tensor, "w");
-    refused(result, COFFER_ERR_ARCHIVE);
+    refused(result, COFFER_ERR_DAMAGED);
 
     begin_dict("w");
     global("torch._utils", "_rebuild_tensor_v2");
@@ -714,7 +713,7 @@ static void test_what_has_no_equivalent(void **state)
     done(result);
 
     typed("0", 16, "complex128", 1, 1);
-    refused(rows(), COFFER_ERR_ARCHIVE);
+    refused(rows(), COFFER_ERR_DAMAGED);
     typed("0", 24, "complex32", 2, 3);
     refused(rows(), COFFER_ERR_NO_EQUIVALENT);
 }

@@ -144,7 +144,7 @@ static void test_refusals(void **state)
         begin(&in);
         in.bytes[rows[i].place] = rows[i].byte;
         const coffer_status status = read_zip(&in, false, coffer_libc_allocator());
-        if (status != COFFER_ERR_ARCHIVE || in.err.offset != rows[i].at ||
+        if (status != COFFER_ERR_DAMAGED || in.err.offset != rows[i].at ||
             strstr(in.err.message, rows[i].what) == NULL) {
             fail_msg("%zu: %s at %u: %s", i, coffer_status_name(status), (unsigned)in.err.offset, in.err.message);
         }
@@ -168,9 +168,9 @@ static void test_names_that_clash(void **state)
         in.bytes[END_AT - 4 + 12] = 0x5e;
         in.bytes[END_AT - 4 + 16] = 0x4a;
         in.size = ARCHIVE_SIZE - 4;
-        assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_ARCHIVE);
+        assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_DAMAGED);
         assert_non_null(strstr(in.err.message, "two members of the name"));
-        end(&in, COFFER_ERR_ARCHIVE);
+        end(&in, COFFER_ERR_DAMAGED);
         assert_int_equal(read_zip(&in, true, coffer_libc_allocator()), COFFER_OK);
         assert_int_equal(in.plan.findings.count, 1);
         assert_int_equal(coffer__import_plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_DANGER);
@@ -195,9 +195,9 @@ static void test_names_that_clash_across_another(void **state)
     begin(&in);
     memcpy(in.bytes, three, sizeof three - 1);
     in.size = sizeof three - 1;
-    assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_ARCHIVE);
+    assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_DAMAGED);
     assert_non_null(strstr(in.err.message, "two members of the name"));
-    end(&in, COFFER_ERR_ARCHIVE);
+    end(&in, COFFER_ERR_DAMAGED);
     begin(&in);
     memcpy(in.bytes, two, sizeof two - 1);
     in.size = sizeof two - 1;
@@ -241,8 +241,8 @@ static void test_cut_at_every_byte(void **state)
         reading in;
         begin(&in);
         in.size = size;
-        assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_ARCHIVE);
-        end(&in, COFFER_ERR_ARCHIVE);
+        assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_DAMAGED);
+        end(&in, COFFER_ERR_DAMAGED);
     }
 }
 
@@ -270,7 +270,7 @@ static void test_damaged_deflate(void **state)
         in.bytes[69 + i] ^= 0x55;
         assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_OK);
         const coffer_status status = coffer__zip_load(&in.zip, &in.input, &in.zip.members[1], bytes, 5, &in.err);
-        assert_true(status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM);
+        assert_true(status == COFFER_ERR_DAMAGED || status == COFFER_ERR_CHECKSUM);
         end(&in, COFFER_OK);
     }
 }

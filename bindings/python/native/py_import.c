@@ -139,7 +139,7 @@ static PyObject *import_told(const py_state *state, coffer_import *import, uint6
     PyObject *told = NULL;
     if (tensors != NULL && findings != NULL && left != NULL &&
         import_lists(state, import, tensors, findings, left) == 0) {
-        told = Py_BuildValue("(ssOOOKKKKKKK)", summary->format, summary->noun, tensors, findings, left,
+        told = Py_BuildValue("(ssOOOKKKKKKK)", summary->reader, summary->noun, tensors, findings, left,
                              (unsigned long long)summary->total, (unsigned long long)summary->written,
                              (unsigned long long)summary->aliased, (unsigned long long)summary->skipped,
                              (unsigned long long)summary->unreferenced, (unsigned long long)summary->output,

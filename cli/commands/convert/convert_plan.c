@@ -317,7 +317,7 @@ void convert_show_json(const conversion *run, const char *done)
     }
     cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
     cli_json_put_string(out, "done", done);
-    cli_json_put_string(out, "from", summary->format);
+    cli_json_put_string(out, "from", summary->reader);
     cli_json_put_bool(out, "verified", run->verified);
     cli_json_put_number(out, "tensors", summary->written_count);
     cli_json_put_number(out, "size", summary->output);

@@ -51,7 +51,7 @@ static coffer_status look(const scan_run *run, scanned *file, coffer_error *err)
     wants.skip_unsupported = true;
     coffer_status status = cli_import_open(&file->opened, file->path, &wants, run->confined, err);
     if (status == COFFER_OK) {
-        file->from = coffer_import_summarize(file->opened.import)->format;
+        file->from = coffer_import_summarize(file->opened.import)->reader;
         return status;
     }
     if (status != COFFER_ERR_UNKNOWN_INPUT) {

@@ -165,7 +165,7 @@ static coffer_status tar_read_description(const coffer__tar *tar, uint8_t type, 
     for (size_t from = 0; from < size;) {
         size_t len = 0;
         if (!tar_read_record(text + from, size - from, type == 'g', next, &len)) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at + from,
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, at + from,
                                    "the archive (tar) has a record at byte %u that is damaged, or not understood",
                                    at + from);
         }
@@ -178,7 +178,7 @@ static coffer_status tar_describe(const coffer__tar *tar, uint8_t type, uint64_t
                                   coffer_error *err)
 {
     if (size > TAR_MAX_DESCRIPTION) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, at,
                                "the archive (tar) describes a member in %z, which is too much", size);
     }
     uint8_t *text = coffer__alloc_array(tar->allocator, (size_t)size, 1, err);
@@ -198,7 +198,7 @@ static coffer_status tar_pass(coffer__tar *tar, uint64_t size, coffer_error *err
 {
     uint64_t padded = 0;
     if (!coffer__round_up_u64(size, COFFER__TAR_BLOCK, &padded) || size > tar->size - tar->at) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, tar->at,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, tar->at,
                                "a member of the archive reaches past the end of the file; get the file again");
     }
     tar->at = padded > tar->size - tar->at ? tar->size : tar->at + padded;
@@ -253,7 +253,7 @@ coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, boo
             return COFFER_OK;
         }
         if (head[0] == 0 || i > TAR_MAX_DESCRIPTIONS || !coffer__tar_is_head(head) || !tar_size(head + 124, &size)) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, tar->at, "this is no member of an archive (tar)");
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, tar->at, "this is no member of an archive (tar)");
         }
         tar->at += COFFER__TAR_BLOCK;
         const uint8_t type = head[156];

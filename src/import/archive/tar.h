@@ -46,7 +46,7 @@ typedef struct coffer__tar {
 bool coffer__tar_is_head(const uint8_t *head);
 /* The name that a head itself has. */
 void coffer__tar_name_of(const uint8_t *head, char name[COFFER__TAR_NAME]);
-/* The next member; *more is false at the end. COFFER_ERR_ARCHIVE for what is none, or reaches past the end of the file. */
+/* The next member; *more is false at the end. COFFER_ERR_DAMAGED for what is none, or reaches past the end of the file. */
 coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, bool *more, coffer_error *err);
 /* Whether a member is called so; some programs write "./" before names. */
 bool coffer__tar_is_named(const char *member, const char *name);

@@ -88,7 +88,7 @@ static coffer_status zip_refuse(const zip_reading *in, const coffer__zip_member 
 {
     return in->scan
                ? zip_note(in, COFFER_WEIGHT_DANGER, member->head, sentence, member->name, member->name_len)
-               : coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, member->head, sentence, member->name, member->name_len);
+               : coffer__fail_at(in->err, COFFER_ERR_DAMAGED, member->head, sentence, member->name, member->name_len);
 }
 
 /* ---- the directory ---- */
@@ -117,7 +117,7 @@ static coffer_status zip_find_end(zip_reading *in)
        the file. */
     if (in->end.count > ZIP_MAX_MEMBERS || in->end.directory_size > ZIP_MAX_DIRECTORY ||
         in->end.count > in->end.directory_size / ZIP_ENTRY_SIZE) {
-        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+        return coffer__fail_at(in->err, COFFER_ERR_DAMAGED, place,
                                "the archive's directory, at byte %u, has %u members in %z, which is too many", place,
                                in->end.count, in->end.directory_size);
     }
@@ -134,7 +134,7 @@ static coffer_status zip_judge_end(const zip_reading *in)
      */
     if (in->end.another != UINT64_MAX && !in->scan) {
         return coffer__fail_at(
-            in->err, COFFER_ERR_ARCHIVE, in->end.another,
+            in->err, COFFER_ERR_DAMAGED, in->end.another,
             "the archive has two end records, the other one at byte %u: programs would read different "
             "things in it",
             in->end.another);
@@ -259,7 +259,7 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     const size_t extra_size = whole ? coffer__load_u16le(entry + 30) : 0;
     const size_t rest = whole ? name_len + extra_size + coffer__load_u16le(entry + 32) : 0;
     if (!whole || rest > left - ZIP_ENTRY_SIZE) {
-        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+        return coffer__fail_at(in->err, COFFER_ERR_DAMAGED, place,
                                "the archive's directory is damaged at byte %u: an entry should be there", place);
     }
     coffer__cursor field;
@@ -271,7 +271,7 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
                       zip_widen(&member->size, &field) && zip_widen(&member->stored_size, &field) &&
                       zip_widen(&head, &field);
     if (!good || coffer__load_u16le(entry + 34) != 0) {
-        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+        return coffer__fail_at(in->err, COFFER_ERR_DAMAGED, place,
                                "the archive's directory has an entry at byte %u whose extra fields or disk are wrong",
                                place);
     }
@@ -280,7 +280,7 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     if (head > in->end.directory || in->end.directory - head < ZIP_HEAD_SIZE + name_len ||
         member->stored_size > in->end.directory - head - ZIP_HEAD_SIZE - name_len) {
         return coffer__fail_at(
-            in->err, COFFER_ERR_ARCHIVE, place,
+            in->err, COFFER_ERR_DAMAGED, place,
             "the archive's directory has an entry at byte %u whose member reaches into the directory", place);
     }
     member->head = in->zip->start + head;
@@ -326,7 +326,7 @@ static coffer_status zip_read_entries(zip_reading *in)
     zip->without_crcs = zip->without_crcs && has_bytes;
     if (at != in->end.directory_size) {
         const uint64_t place = zip->directory + at;
-        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+        return coffer__fail_at(in->err, COFFER_ERR_DAMAGED, place,
                                "the archive's directory has something at byte %u that is no entry", place);
     }
     return COFFER_OK;
@@ -540,7 +540,7 @@ coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input_fil
     coffer__free_array(zip->allocator, head, ZIP_LONGEST_HEAD, 1);
     return status != COFFER_OK || fault == NULL
                ? status
-               : coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head, fault, member->name, member->name_len);
+               : coffer__fail_at(err, COFFER_ERR_DAMAGED, member->head, fault, member->name, member->name_len);
 }
 
 /* What is read of a local head, and some space for the extra fields that follow the name: NumPy's has sizes there. */

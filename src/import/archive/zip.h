@@ -52,7 +52,7 @@ typedef struct coffer__zip {
  * Reads the directory of the archive in bytes [start, start + size) of a file, and the members' local heads. With `plan`
  * (else NULL) what is odd becomes findings. With wants->scan (then there is a plan) what would be refused becomes
  * findings, too, as far as one can go on, and only some heads are read, so that little is fetched: locate the
- * members that are to be read. COFFER_ERR_ARCHIVE with the byte. On failure there is nothing to free.
+ * members that are to be read. COFFER_ERR_DAMAGED with the byte. On failure there is nothing to free.
  */
 coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input_files *input, uint32_t file, uint64_t start,
                                uint64_t size, const coffer__wants *wants, coffer__import_plan *plan,
@@ -66,7 +66,7 @@ coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input_fi
 void coffer__zip_free(coffer__zip *zip);
 /* The member of that exact name; NULL. Of several, which only scans meet, the last, as loaders take it. */
 coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, size_t name_len);
-/* Reads the local head of a member that has no place yet. COFFER_ERR_ARCHIVE when it contradicts the directory; a scan may
+/* Reads the local head of a member that has no place yet. COFFER_ERR_DAMAGED when it contradicts the directory; a scan may
    go on then if the member is `located` all the same. */
 coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                  coffer_error *err);

@@ -106,7 +106,7 @@ coffer_status coffer__zip_find_end(const uint8_t *tail, size_t tail_size, uint64
             }
             found = true;
         } else if (!found) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, place,
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, place,
                                    "the archive's end record, at byte %u, contradicts what is before it: the file is "
                                    "damaged, or has several ends",
                                    place);
@@ -115,7 +115,7 @@ coffer_status coffer__zip_find_end(const uint8_t *tail, size_t tail_size, uint64
     const uint64_t last = origin + tail_at + tail_size;
     return found ? COFFER_OK
                  : coffer__fail_at(
-                       err, COFFER_ERR_ARCHIVE, last,
+                       err, COFFER_ERR_DAMAGED, last,
                        "the archive has no end record among its last %u bytes: it was cut; get the file again",
                        (uint64_t)tail_size);
 }

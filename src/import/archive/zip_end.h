@@ -18,7 +18,7 @@ typedef struct coffer__zip_end {
 } coffer__zip_end;
 
 /* Finds the end record in the last bytes of an archive, of which the first is byte `tail_at`. `origin` is the
-   archive's place in its file, for messages. COFFER_ERR_ARCHIVE. Pure. */
+   archive's place in its file, for messages. COFFER_ERR_DAMAGED. Pure. */
 coffer_status coffer__zip_find_end(const uint8_t *tail, size_t tail_size, uint64_t tail_at, uint64_t origin,
                                    coffer__zip_end *end, coffer_error *err);
 

@@ -112,7 +112,7 @@ typedef struct arrow_reading {
 
 static coffer_status arrow_fail(uint64_t at, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "the Arrow file is damaged: %s", what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, at, "the Arrow file is damaged: %s", what);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */

@@ -109,7 +109,7 @@ static const struct flax_type {
 
 static coffer_status flax_fail(const flax_reading *flax, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, flax->at, "the MessagePack file is damaged: %s", what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, flax->at, "the MessagePack file is damaged: %s", what);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ typedef struct gguf_reading {
 
 static coffer_status gguf_fail(const gguf_reading *gguf, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__gguf_at(&gguf->in), "the GGUF file is damaged: %s", what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, coffer__gguf_at(&gguf->in), "the GGUF file is damaged: %s", what);
 }
 
 /* ---- The beginning ----------------------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ uint64_t coffer__gguf_left(const coffer__gguf_in *in)
 /* The place is that of the next byte that would have been read. */
 static coffer_status gguf_fail_at(const coffer__gguf_in *in, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__gguf_at(in), "the GGUF file is damaged: %s", what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, coffer__gguf_at(in), "the GGUF file is damaged: %s", what);
 }
 
 /* One message for all ways in which a file can be too short: its place says which. */

@@ -43,7 +43,7 @@ typedef struct coffer__gguf_value {
 /* The place in the file, and the bytes after it. */
 uint64_t coffer__gguf_at(const coffer__gguf_in *in);
 uint64_t coffer__gguf_left(const coffer__gguf_in *in);
-/* Each fails with COFFER_ERR_ARCHIVE where the file ends, or a text is longer than `most`. */
+/* Each fails with COFFER_ERR_DAMAGED where the file ends, or a text is longer than `most`. */
 coffer_status coffer__gguf_skip(coffer__gguf_in *in, uint64_t size, coffer_error *err);
 coffer_status coffer__gguf_number(coffer__gguf_in *in, unsigned size, uint64_t *number, coffer_error *err);
 /* What a file begins with. The numbers are bounded by the bytes that are left, and the order of bytes is known from

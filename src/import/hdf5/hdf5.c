@@ -31,7 +31,7 @@ static const uint8_t hdf5_signature[8] = { 0x89, 'H', 'D', 'F', '\r', '\n', 0x1a
 coffer_status coffer__hdf5_fail(const coffer__hdf5 *h, uint64_t at, const char *what, coffer_error *err)
 {
     const uint64_t place = h->start + (at < h->size ? at : h->size);
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, place, "the HDF5 file is damaged at byte %u: %s", place, what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, place, "the HDF5 file is damaged at byte %u: %s", place, what);
 }
 
 coffer_status coffer__hdf5_refuse(const coffer__hdf5 *h, uint64_t at, const char *what, coffer_error *err)
@@ -164,7 +164,7 @@ static coffer_status hdf5_place(coffer__hdf5 *h, uint64_t base, uint64_t end, ui
     }
     if (end > h->size) {
         coffer__hdf5_fail(h, h->size, "it was cut: its end is missing; get the file again", err);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, end, h->size);
+        return coffer__fail_sizes(err, COFFER_ERR_DAMAGED, end, h->size);
     }
     h->root = root;
     return COFFER_OK;

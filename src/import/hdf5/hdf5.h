@@ -127,7 +127,7 @@ typedef coffer_status coffer__hdf5_look(void *ctx, unsigned type, const uint8_t 
 
 /* Whether a file begins as one does. */
 bool coffer__hdf5_is(const uint8_t *head, size_t head_size);
-/* Opens what is in bytes [start, start + size) of a file: COFFER_ERR_UNSUPPORTED, COFFER_ERR_ARCHIVE. coffer__hdf5_free
+/* Opens what is in bytes [start, start + size) of a file: COFFER_ERR_UNSUPPORTED, COFFER_ERR_DAMAGED. coffer__hdf5_free
    follows also after a failure. */
 coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input_files *input, uint32_t file, uint64_t file_size,
                                 uint64_t start, uint64_t size, const coffer_allocator *allocator, coffer_error *err);
@@ -139,7 +139,7 @@ const char *coffer__hdf5_path(const coffer__hdf5 *h, const coffer__hdf5_node *no
 /* Reads the header of an object. */
 coffer_status coffer__hdf5_object_read(coffer__hdf5 *h, uint64_t address, coffer__hdf5_object *object,
                                        coffer_error *err);
-/* Reads the texts of an attribute of an object, where it has it. COFFER_ERR_ARCHIVE when it is of something else. */
+/* Reads the texts of an attribute of an object, where it has it. COFFER_ERR_DAMAGED when it is of something else. */
 coffer_status coffer__hdf5_texts_read(coffer__hdf5 *h, uint64_t address, const char *name, coffer__hdf5_texts *texts,
                                       coffer_error *err);
 void coffer__hdf5_texts_free(const coffer__hdf5 *h, coffer__hdf5_texts *texts);
@@ -153,7 +153,7 @@ coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object
 
 /* ---- between the files of HDF5 ----------------------------------------------------------------------------------- */
 
-/* COFFER_ERR_ARCHIVE at an address, and COFFER_ERR_UNSUPPORTED: `what` says what is there. */
+/* COFFER_ERR_DAMAGED at an address, and COFFER_ERR_UNSUPPORTED: `what` says what is there. */
 coffer_status coffer__hdf5_fail(const coffer__hdf5 *h, uint64_t at, const char *what, coffer_error *err);
 coffer_status coffer__hdf5_refuse(const coffer__hdf5 *h, uint64_t at, const char *what, coffer_error *err);
 /* Reads bytes at an address, and counts that. */
@@ -161,7 +161,7 @@ coffer_status coffer__hdf5_read(coffer__hdf5 *h, uint64_t at, void *bytes, size_
 /* Reads bytes that begin with four letters. */
 coffer_status coffer__hdf5_read_signed(coffer__hdf5 *h, uint64_t at, const char *signature, uint8_t *bytes, size_t size,
                                        coffer_error *err);
-/* Compares `size` bytes with the checksum after them: COFFER_ERR_ARCHIVE. */
+/* Compares `size` bytes with the checksum after them: COFFER_ERR_DAMAGED. */
 coffer_status coffer__hdf5_verify(coffer__hdf5 *h, uint64_t at, uint64_t size, coffer_error *err);
 /* Has each message of an object's header looked at. */
 coffer_status coffer__hdf5_messages(coffer__hdf5 *h, uint64_t address, coffer__hdf5_look *look, void *ctx,

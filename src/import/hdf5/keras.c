@@ -114,13 +114,13 @@ static coffer_status keras_label(keras_file *file, const char *base, const char 
     keras_join(&path, weight, weight_len);
     const coffer__hdf5_node *node = keras_find(file, &path);
     if (node == NULL || node->is_group || weight_len == 0) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, file->h.start,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, file->h.start,
                                "the Keras file names a weight %q of layer %q, which it does not have", weight,
                                weight_len, layer, layer_len);
     }
     uint32_t *label = &file->labels[node - file->h.nodes];
     if (*label != 0) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, file->h.start, "the Keras file names the weight %q twice",
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, file->h.start, "the Keras file names the weight %q twice",
                                weight, weight_len);
     }
     return coffer__import_plan_put_text(file->keras->plan, weight, weight_len, label, err);
@@ -447,7 +447,7 @@ static coffer_status keras_sort(keras_file *file, coffer_error *err)
     for (size_t i = 1; i < h->count; i++) {
         if (!keras_before(h, file->order[i - 1], file->order[i])) {
             const coffer__hdf5_node *node = &h->nodes[file->order[i]];
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, h->start + node->address,
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, h->start + node->address,
                                    "the HDF5 file has two objects of the name %q", coffer__hdf5_path(h, node),
                                    (size_t)node->path_len);
         }

@@ -78,7 +78,7 @@ static coffer_status keras_read_member(coffer__keras *keras, const coffer__zip *
 {
     coffer__zip_member *member = coffer__zip_find(zip, keras_member, sizeof keras_member - 1);
     if (member == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARCHIVE, "the Keras archive has no weights: no member %q", keras_member,
+        return coffer__fail(err, COFFER_ERR_DAMAGED, "the Keras archive has no weights: no member %q", keras_member,
                             sizeof keras_member - 1);
     }
     if (member->coding != COFFER__CODING_STORED) {

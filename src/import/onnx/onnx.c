@@ -99,7 +99,7 @@ static const uint32_t onnx_once[] = {
 
 static coffer_status onnx_damaged(uint64_t at, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "the ONNX model is damaged: %s", what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, at, "the ONNX model is damaged: %s", what);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

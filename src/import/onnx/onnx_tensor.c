@@ -111,7 +111,7 @@ static coffer_status onnx_fail(const onnx_tensor *tensor, const char *what, coff
 {
     const coffer__dense *dense = &tensor->dense;
     const coffer_status status =
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, dense->at, "the ONNX tensor at byte %u %s", dense->at, what);
+        coffer__fail_at(err, COFFER_ERR_DAMAGED, dense->at, "the ONNX tensor at byte %u %s", dense->at, what);
     return dense->name != NULL ? coffer__fail_tensor(err, status, dense->name, dense->name_len) : status;
 }
 
@@ -119,7 +119,7 @@ coffer_status coffer__onnx_text(coffer__onnx *onnx, uint64_t at, uint64_t size, 
 {
     const uint8_t *bytes = NULL;
     if (size > COFFER__ONNX_MAX_NAME) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "a name of the ONNX model has %z, which is too long", size);
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, at, "a name of the ONNX model has %z, which is too long", size);
     }
     const coffer_status status = coffer__file_window_get(onnx->window, at, (size_t)size, &bytes, err);
     *text = (const char *)bytes;
@@ -232,7 +232,7 @@ static coffer_status onnx_read_pair(coffer__onnx *onnx, const coffer__wire_field
             continue;
         }
         if (field.kind != COFFER__WIRE_BYTES || both[field.number - 1].there) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "an entry of the ONNX model has a key or value twice");
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, at, "an entry of the ONNX model has a key or value twice");
         }
         both[field.number - 1] = (onnx_range){ true, field.begin, field.size };
     }
@@ -602,9 +602,9 @@ static coffer_status onnx_put_storages(const coffer__onnx *onnx, const uint32_t 
         const bool same = same_file && last->offset == external->offset && last->size == external->size;
         uint32_t own = storage;
         if (same_file && !same && external->size > 0 && external->offset < last->offset + last->size) {
-            coffer__fail_at(err, COFFER_ERR_ARCHIVE, COFFER_NO_OFFSET,
+            coffer__fail_at(err, COFFER_ERR_DAMAGED, COFFER_NO_OFFSET,
                             "tensors of the ONNX model share bytes of another file, and are not the same");
-            return coffer__import_plan_fail_row(plan, &rows[external->row], COFFER_ERR_ARCHIVE, err);
+            return coffer__import_plan_fail_row(plan, &rows[external->row], COFFER_ERR_DAMAGED, err);
         }
         if (!same) {
             const coffer_status status = onnx_put_storage(onnx, external, &own, err);

@@ -38,7 +38,7 @@ typedef struct coffer__onnx {
 coffer_status coffer__onnx_put_tensor(coffer__onnx *onnx, uint64_t at, uint64_t end, const char *prefix,
                                       size_t prefix_len, bool alone, coffer_error *err);
 /* Puts the storages of all that is in other files, when all rows are there: tensors of the same bytes share one. Different
-   tensors whose bytes overlap are COFFER_ERR_ARCHIVE. */
+   tensors whose bytes overlap are COFFER_ERR_DAMAGED. */
 coffer_status coffer__onnx_put_externals(coffer__onnx *onnx, coffer_error *err);
 /* A text of the file, at most COFFER__ONNX_MAX_NAME bytes, in the window. */
 coffer_status coffer__onnx_text(coffer__onnx *onnx, uint64_t at, uint64_t size, const char **text, coffer_error *err);

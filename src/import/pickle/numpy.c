@@ -288,7 +288,7 @@ static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
 /* Whether a failure is about what the file says, and not about reading it. */
 static bool numpy_is_fault(coffer_status status)
 {
-    return status == COFFER_ERR_ARRAY || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM;
+    return status == COFFER_ERR_ARRAY || status == COFFER_ERR_DAMAGED || status == COFFER_ERR_CHECKSUM;
 }
 
 /* Looks at the pickle that the elements of an array of objects are. What is deflated is inflated for that, up to a bound. */

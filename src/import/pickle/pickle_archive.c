@@ -96,7 +96,7 @@ static coffer_status archive_find_folder(coffer__pickle_archive *archive, coffer
 {
     const coffer__zip_member *first = archive->zip.members;
     if (archive->zip.count == 0) {
-        return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive is empty");
+        return coffer__fail(err, COFFER_ERR_DAMAGED, "the archive is empty");
     }
     /*
      * torch goes by the first record, too, so that a file that was renamed after it was saved opens under any
@@ -106,7 +106,7 @@ static coffer_status archive_find_folder(coffer__pickle_archive *archive, coffer
         archive->folder_len++;
     }
     if (archive->folder_len == first->name_len) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, first->head,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, first->head,
                                "%q is in no folder: this is no archive of PyTorch", first->name, first->name_len);
     }
     archive->folder_len++;
@@ -114,7 +114,7 @@ static coffer_status archive_find_folder(coffer__pickle_archive *archive, coffer
     for (size_t i = 0; i < archive->zip.count; i++) {
         const coffer__zip_member *member = &archive->zip.members[i];
         if (member->name_len < archive->folder_len || memcmp(member->name, first->name, archive->folder_len) != 0) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head,
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, member->head,
                                    "%q is outside of the folder that the archive is made of", member->name,
                                    member->name_len);
         }
@@ -138,7 +138,7 @@ static coffer_status archive_read_byteorder(coffer__pickle_archive *archive, cof
      */
     archive->big_endian = len == 3 && memcmp(text, "big", 3) == 0;
     if (!archive->big_endian && (len != 6 || memcmp(text, "little", 6) != 0)) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, member->at,
                                "the order of bytes is %q: neither \"little\" nor \"big\"", text, len);
     }
     return COFFER_OK;

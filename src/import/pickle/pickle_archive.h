@@ -16,7 +16,7 @@ typedef struct coffer__pickle_archive {
     bool big_endian;   /* elements of storages */
 } coffer__pickle_archive;
 
-/* Opens the archive, finds its folder, and reads the order of bytes. COFFER_ERR_ARCHIVE for members outside of the folder,
+/* Opens the archive, finds its folder, and reads the order of bytes. COFFER_ERR_DAMAGED for members outside of the folder,
    which torch refuses, too. Free it in any case. */
 coffer_status coffer__pickle_archive_open(coffer__pickle_archive *archive, const coffer__reader_file *file,
                                           coffer_error *err);

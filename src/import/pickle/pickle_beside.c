@@ -37,12 +37,12 @@ static coffer_status beside_is_told(coffer__graph *graph, coffer__value containe
     coffer_status status = coffer__graph_walk_begin(&walk, graph, container, true, err);
     while (status == COFFER_OK && !*told) {
         status = coffer__graph_walk_next(&walk, &found, err);
-        const coffer__role role = coffer__graph_role(graph, found);
+        const coffer__pickle_class role = coffer__graph_classify(graph, found);
         if (found == 0) {
             break;
         }
-        *told = role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING || role == COFFER__ROLE_STORAGE ||
-                role == COFFER__ROLE_OPAQUE;
+        *told = role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING || role == COFFER__CLASS_STORAGE ||
+                role == COFFER__CLASS_OPAQUE;
     }
     coffer__graph_walk_free(&walk);
     return status;
@@ -52,9 +52,9 @@ static coffer_status beside_is_told(coffer__graph *graph, coffer__value containe
 static coffer_status beside_is_plain(coffer__graph *graph, coffer__value value, size_t *searches, bool *plain,
                                      coffer_error *err)
 {
-    const coffer__role role = coffer__graph_role(graph, value);
-    *plain = role == COFFER__ROLE_NUMBER || role == COFFER__ROLE_OTHER;
-    if (role != COFFER__ROLE_MAPPING && role != COFFER__ROLE_SEQUENCE) {
+    const coffer__pickle_class role = coffer__graph_classify(graph, value);
+    *plain = role == COFFER__CLASS_NUMBER || role == COFFER__CLASS_OTHER;
+    if (role != COFFER__CLASS_MAPPING && role != COFFER__CLASS_SEQUENCE) {
         return COFFER_OK;
     }
     if (*searches == BESIDE_MAX_SEARCHES) {

@@ -3,7 +3,7 @@
 #ifndef COFFER_PICKLE_PICKLE_BESIDE_H
 #define COFFER_PICKLE_PICKLE_BESIDE_H
 
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 
 /* Remembers one by its name. */
 void coffer__beside_add(coffer__graph *graph, const char *name, size_t name_len);

@@ -247,7 +247,7 @@ static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, con
 }
 
 /* All pairs are looked at, since the last of a key counts. For single questions about small dicts only; walks
-   over many dicts use entries (pickle_roles.c). */
+   over many dicts use entries (pickle_classify.c). */
 coffer__value coffer__pickle_get(const coffer__pickle *pickle, coffer__value dict, const char *key)
 {
     const coffer__node *node = coffer__pickle_node(pickle, dict);

@@ -149,8 +149,8 @@ static coffer_status root_look(coffer__graph *graph, coffer__value start, root_s
             break;
         }
         uint64_t bytes = 0;
-        const coffer__role role = coffer__graph_role(graph, found);
-        if (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING) {
+        const coffer__pickle_class role = coffer__graph_classify(graph, found);
+        if (role != COFFER__CLASS_TENSOR && role != COFFER__CLASS_LACKING) {
             continue;
         }
         /* Every tensor is looked at as a view already here, so an error in any part of the file that could be
@@ -247,13 +247,13 @@ static coffer_status root_descend(coffer__graph *graph, const root_survey *surve
    of them is the model, and all together are. */
 static bool root_is_whole(coffer__graph *graph, coffer__value start, const root_survey *survey)
 {
-    return coffer__graph_role(graph, start) == COFFER__ROLE_MAPPING && survey->usual_count == 0 &&
+    return coffer__graph_classify(graph, start) == COFFER__CLASS_MAPPING && survey->usual_count == 0 &&
            (survey->dotted > 0 || survey->numbered == survey->count);
 }
 
-static bool root_is_container(coffer__role role)
+static bool root_is_container(coffer__pickle_class role)
 {
-    return role == COFFER__ROLE_MAPPING || role == COFFER__ROLE_SEQUENCE || role == COFFER__ROLE_MODULE;
+    return role == COFFER__CLASS_MAPPING || role == COFFER__CLASS_SEQUENCE || role == COFFER__CLASS_MODULE;
 }
 
 /* The rule of pickle_rows.h, level by level. Each level is a walk over all that is below it, and the number of
@@ -269,7 +269,7 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
             return status;
         }
         /* A module is one thing, whatever its parts are called. */
-        const bool module = coffer__graph_role(graph, *start) == COFFER__ROLE_MODULE ||
+        const bool module = coffer__graph_classify(graph, *start) == COFFER__CLASS_MODULE ||
                             coffer__graph_is_script(graph, coffer__graph_callable(graph, *start));
         if (module && survey.direct + survey.count > 0) {
             return COFFER_OK;
@@ -340,7 +340,7 @@ static coffer_status root_by_path(coffer__graph *graph, coffer__value *start, ch
     const char *rest = wanted;
     while (*rest != '\0') {
         *start = root_step(graph, *start, &rest);
-        if (*start == 0 || !root_is_container(coffer__graph_role(graph, *start))) {
+        if (*start == 0 || !root_is_container(coffer__graph_classify(graph, *start))) {
             return coffer__fail(err, COFFER_ERR_ROOT, "the file has no dict, list or module at %q", wanted,
                                 coffer__text_len(wanted));
         }
@@ -356,12 +356,12 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
     const char *wanted = graph->wants->root;
     path[0] = '\0';
     *start = coffer__graph_top(graph);
-    const coffer__role role = coffer__graph_role(graph, *start);
-    if (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
+    const coffer__pickle_class role = coffer__graph_classify(graph, *start);
+    if (role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING) {
         return COFFER_OK;
     }
     const coffer__value class = coffer__graph_callable(graph, *start);
-    if (role == COFFER__ROLE_OPAQUE && class != 0 &&
+    if (role == COFFER__CLASS_OPAQUE && class != 0 &&
         coffer__pickle_node(graph->pickle, class)->kind == COFFER__VALUE_GLOBAL) {
         const char *name = coffer__pickle_name(graph->pickle, class);
         return coffer__fail_at(err, COFFER_ERR_OPAQUE, coffer__graph_place(graph, *start),

@@ -106,7 +106,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
 {
     coffer__view view;
     /* A storage by itself is bytes without a dtype. */
-    const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
+    const bool storage = coffer__graph_classify(graph, value) == COFFER__CLASS_STORAGE;
     const coffer_status status =
         storage ? coffer__view_of_storage(graph, value, &view, err) : coffer__view_of(graph, value, &view, err);
     if (status != COFFER_OK) {
@@ -160,18 +160,18 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
             break;
         }
         /* Texts and devices have no bytes to write; objects are told by rows_of_opaque. */
-        switch (coffer__graph_role(graph, found)) {
-        case COFFER__ROLE_TENSOR:
-        case COFFER__ROLE_LACKING:
+        switch (coffer__graph_classify(graph, found)) {
+        case COFFER__CLASS_TENSOR:
+        case COFFER__CLASS_LACKING:
             status = rows_put_tensor(graph, &walk, found, err);
             break;
-        case COFFER__ROLE_STORAGE:
+        case COFFER__CLASS_STORAGE:
             status = rows_put_skipped(graph, found, walk.path, walk.path_len, reasons, err);
             break;
-        case COFFER__ROLE_NUMBER:
+        case COFFER__CLASS_NUMBER:
             status = rows_put_number(graph, &walk, found, err);
             break;
-        case COFFER__ROLE_OTHER:
+        case COFFER__CLASS_OTHER:
             /* A module has None in the place of each part that it lacks. */
             if (coffer__pickle_node(graph->pickle, found)->kind != COFFER__VALUE_NONE) {
                 coffer__beside_add(graph, walk.path, walk.path_len);
@@ -189,9 +189,9 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
    itself. */
 static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
 {
-    const coffer__role role = coffer__graph_role(graph, value);
+    const coffer__pickle_class role = coffer__graph_classify(graph, value);
     return graph->reached[value] == 0 &&
-           (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING || role == COFFER__ROLE_STORAGE);
+           (role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING || role == COFFER__CLASS_STORAGE);
 }
 
 /* Everything else that can be reached from the top, by the names that lead there. The walk goes through objects and calls,
@@ -221,7 +221,7 @@ static coffer_status rows_of_lost(coffer__graph *graph, bool storages, const row
     static const char prefix[] = "at byte ";
     for (coffer__value value = 1; value < graph->marks; value++) {
         char name[32];
-        const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
+        const bool storage = coffer__graph_classify(graph, value) == COFFER__CLASS_STORAGE;
         if (storage != storages || !rows_is_left_over(graph, value)) {
             continue;
         }
@@ -286,7 +286,7 @@ static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *c
     for (uint8_t opaque = 0; opaque < 2; opaque++) {
         for (coffer__value value = 1; value < graph->marks; value++) {
             const coffer__value callable = rows_class(graph, value);
-            if (callable != 0 && (coffer__graph_role(graph, value) == COFFER__ROLE_OPAQUE) == (opaque != 0)) {
+            if (callable != 0 && (coffer__graph_classify(graph, value) == COFFER__CLASS_OPAQUE) == (opaque != 0)) {
                 graph->reached[callable] = opaque == 0;
             }
         }
@@ -400,8 +400,8 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
         status = rows_note_root(graph, start, path, err);
     }
     if (status == COFFER_OK) {
-        const coffer__role role = coffer__graph_role(graph, start);
-        const bool tensor = role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING;
+        const coffer__pickle_class role = coffer__graph_classify(graph, start);
+        const bool tensor = role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING;
         status = tensor ? rows_of_tensor(graph, start, err) : rows_of_root(graph, start, &reasons, err);
     }
     if (status == COFFER_OK) {

@@ -11,7 +11,7 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 #include "pickle_text.h"
 #include "readers.h"
 #include "scan_text.h"

@@ -138,15 +138,15 @@ static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, 
     graph->reached[value] = 1;
     *stored = graph->stores != NULL ? coffer__stores_find(graph->stores, id->key, id->key_len) : NULL;
     if (*stored == NULL) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, coffer__graph_place(graph, value),
                                "a tensor is in storage %q, which the file does not have", id->key, id->key_len);
     }
     /* torch would read beyond the end of the record, or leave some of it unread. */
     if (id->size != (*stored)->size) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
+        coffer__fail_at(err, COFFER_ERR_DAMAGED, coffer__graph_place(graph, value),
                         "storage %q has %u bytes, and the pickle says %u", id->key, id->key_len, (*stored)->size,
                         id->size);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, id->size, (*stored)->size);
+        return coffer__fail_sizes(err, COFFER_ERR_DAMAGED, id->size, (*stored)->size);
     }
     return COFFER_OK;
 }
@@ -176,7 +176,7 @@ coffer_status coffer__graph_storage(coffer__graph *graph, coffer__within *within
     const coffer__value root = coffer__pickle_root(graph->pickle);
     *found = coffer__pickle_node(graph->pickle, root)->kind == COFFER__VALUE_PERSISTENT;
     for (coffer__value value = 1; *found && value < graph->marks; value++) {
-        *found = coffer__graph_role(graph, value) != COFFER__ROLE_OPAQUE;
+        *found = coffer__graph_classify(graph, value) != COFFER__CLASS_OPAQUE;
     }
     if (!*found) {
         return COFFER_OK;

@@ -4,7 +4,7 @@
 #ifndef COFFER_PICKLE_PICKLE_VIEWS_H
 #define COFFER_PICKLE_PICKLE_VIEWS_H
 
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 
 typedef struct coffer__view {
     const char *lack;        /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */
@@ -17,7 +17,7 @@ typedef struct coffer__view {
 /*
  * The view that a value stands for, whose role is TENSOR or LACKING. Marks the nodes that it is made of as reached. A
  * storage within the pickle itself is put into the plan the first time. COFFER_ERR_VIEW when it leads out of its
- * storage, COFFER_ERR_ARCHIVE when there is no such storage or it has another size, COFFER_ERR_ARRAY for an array that
+ * storage, COFFER_ERR_DAMAGED when there is no such storage or it has another size, COFFER_ERR_ARRAY for an array that
  * contradicts itself, COFFER_ERR_PICKLE for arguments that no such function takes.
  */
 coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err);

@@ -184,15 +184,15 @@ static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
      * A walk by names follows what a state_dict would: containers and modules. A walk of everything looks for
      * tensors that no name leads to, and those may be within the state of any object.
      */
-    switch (coffer__graph_role(walk->graph, value)) {
-    case COFFER__ROLE_MAPPING:
-    case COFFER__ROLE_SEQUENCE:
-    case COFFER__ROLE_MODULE:
+    switch (coffer__graph_classify(walk->graph, value)) {
+    case COFFER__CLASS_MAPPING:
+    case COFFER__CLASS_SEQUENCE:
+    case COFFER__CLASS_MODULE:
         return true;
-    case COFFER__ROLE_OPAQUE:
-    case COFFER__ROLE_LACKING:
+    case COFFER__CLASS_OPAQUE:
+    case COFFER__CLASS_LACKING:
         return walk->everything;
-    case COFFER__ROLE_OTHER:
+    case COFFER__CLASS_OTHER:
         return walk->everything && coffer__pickle_node(walk->graph->pickle, value)->count > 0;
     default:
         return false;
@@ -239,8 +239,8 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
             return status;
         }
         /* An object is entered, and found, too. */
-        const coffer__role role = coffer__graph_role(walk->graph, entry.value);
-        if (!enter || role == COFFER__ROLE_OPAQUE || role == COFFER__ROLE_LACKING) {
+        const coffer__pickle_class role = coffer__graph_classify(walk->graph, entry.value);
+        if (!enter || role == COFFER__CLASS_OPAQUE || role == COFFER__CLASS_LACKING) {
             walk->marks[entry.value] = walk->everything ? 1 : walk->marks[entry.value];
             *found = entry.value;
             return COFFER_OK;

@@ -10,7 +10,7 @@
 #ifndef COFFER_PICKLE_PICKLE_WALK_H
 #define COFFER_PICKLE_PICKLE_WALK_H
 
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 
 typedef struct coffer__graph_walk_frame {
     coffer__value value;

@@ -3,7 +3,7 @@
 #ifndef COFFER_PICKLE_SCAN_TEXT_H
 #define COFFER_PICKLE_SCAN_TEXT_H
 
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 
 #define COFFER__SCAN_TEXT 512
 

@@ -480,7 +480,7 @@ static coffer_status contents_enter(contents *c, contents_frame *frame, contents
         return status;
     }
     contents_pop(c);
-    if (status == COFFER_ERR_ARCHIVE) {
+    if (status == COFFER_ERR_DAMAGED) {
         return contents_put(frame, member, COFFER_WEIGHT_DANGER,
                             "%q begins as an archive and cannot be read as one: it was not looked at", err);
     }
@@ -572,7 +572,7 @@ static coffer_status contents_try(contents *c, contents_frame *frame, contents_m
     coffer_error trouble;
     coffer__error_clear(&trouble);
     coffer_status status = contents_look(c, frame, member, &trouble);
-    if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
+    if (status == COFFER_ERR_DAMAGED || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
         /* A copy, since putting the finding may fail and write another error over it. */
         char message[sizeof trouble.message];
         memcpy(message, trouble.message, sizeof message);
@@ -645,7 +645,7 @@ static coffer_status contents_next_of_tar(contents_frame *frame, coffer__tar_mem
 {
     while (*more) {
         if (frame->next++ == CONTENTS_MAX_MEMBERS) {
-            return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has more than %u members",
+            return coffer__fail(err, COFFER_ERR_DAMAGED, "the archive (tar) has more than %u members",
                                 (uint64_t)CONTENTS_MAX_MEMBERS);
         }
         coffer_status status = coffer__tar_next(&frame->tar, found, more, err);
@@ -703,7 +703,7 @@ static coffer_status contents_step(contents *c, coffer_error *err)
     contents_member member;
     bool more = true;
     coffer_status status = contents_next(frame, &found, &member, &more, err);
-    if (status == COFFER_ERR_ARCHIVE && c->depth > 1) {
+    if (status == COFFER_ERR_DAMAGED && c->depth > 1) {
         status = coffer__import_plan_put_finding(plan, COFFER_WEIGHT_DANGER, frame->file.file, 0, "",
                                                  "the archive (tar) is damaged: the rest of it was not looked at", "",
                                                  0, err);
@@ -737,7 +737,7 @@ static coffer_status contents_scan(const coffer__reader_file *file, contents_kin
     frame->oldest = oldest;
     frame->called = name;
     coffer_status status = contents_open(&c, frame, err);
-    if (status == COFFER_ERR_ARCHIVE && err != NULL && err->offset != UINT64_MAX) {
+    if (status == COFFER_ERR_DAMAGED && err != NULL && err->offset != UINT64_MAX) {
         err->offset += view.at;
     }
     while (status == COFFER_OK && c.depth > 0) {

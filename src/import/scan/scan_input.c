@@ -186,7 +186,7 @@ coffer_status coffer__scan_input(const coffer__input_files *input, const coffer_
         *reader = &coffer__reader_code;
         return scan_keep(plan, status, &trouble, err);
     }
-    plan->format = (*reader)->noun;
+    plan->noun = (*reader)->noun;
     if (!scan_reads_pickles(*reader)) {
         status = scan_as_pickle(input, wants, plan, &trouble);
     }

@@ -68,7 +68,7 @@ typedef struct tf_reading {
 
 static coffer_status tf_damaged(uint64_t at, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "the checkpoint is damaged: %s", what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, at, "the checkpoint is damaged: %s", what);
 }
 
 /* ---- dtypes ------------------------------------------------------------------------------------------------------ */
@@ -280,7 +280,7 @@ static coffer_status tf_put_whole(tf_reading *tf, const coffer__dense *tensor, c
 {
     if (entry->size != size && !tensor->texts) {
         tf_damaged(tensor->at, "a tensor has another size than its shape", err);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, size, entry->size);
+        return coffer__fail_sizes(err, COFFER_ERR_DAMAGED, size, entry->size);
     }
     const coffer_status status = tf_put_piece(tf, entry, tensor->at, err);
     return status == COFFER_OK ? tf_put_storage(tf, tensor, 1, storage, err) : status;

@@ -43,7 +43,7 @@ typedef struct tf_block {
 
 static coffer_status tf_fail(uint64_t at, const char *what, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "the checkpoint's index is damaged at byte %u: %s", at, what);
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, at, "the checkpoint's index is damaged at byte %u: %s", at, what);
 }
 
 bool coffer__tf_table_is(const uint8_t *tail, size_t tail_size)

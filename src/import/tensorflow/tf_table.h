@@ -34,7 +34,7 @@ typedef coffer_status coffer__tf_look(void *ctx, const coffer__tf_entry *entry, 
 
 /* Whether a file ends as a table does. */
 bool coffer__tf_table_is(const uint8_t *tail, size_t tail_size);
-/* Has all entries looked at, in order. COFFER_ERR_ARCHIVE, COFFER_ERR_CHECKSUM, COFFER_ERR_UNSUPPORTED for compression. */
+/* Has all entries looked at, in order. COFFER_ERR_DAMAGED, COFFER_ERR_CHECKSUM, COFFER_ERR_UNSUPPORTED for compression. */
 coffer_status coffer__tf_table_read(const coffer__input_files *input, const coffer_allocator *allocator,
                                     coffer__tf_look *look, void *ctx, coffer_error *err);
 /* The next number of a message or a table: seven bits a byte, the lowest first; false when it is cut, or beyond 2^64-1. */

@@ -21,8 +21,8 @@
 #include "pickle_scan.h"
 #include "readers.h"
 #include "scan_contents.h"
+#include "selection.h"
 #include "text.h"
-#include "wanted.h"
 
 #include <string.h>
 
@@ -40,7 +40,7 @@ typedef struct dcp_reading {
     const coffer__reader_file *file;
     coffer__reader_file metadata; /* of a scan, where they are not the input */
     coffer__dcp dcp;
-    coffer__wanted wanted;
+    coffer__selection wanted;
     dcp_file *files; /* that were opened */
     size_t file_count;
     size_t file_capacity;
@@ -174,7 +174,7 @@ static coffer_status dcp_read_named(dcp_reading *in, dcp_file *file, const coffe
                              err);
     }
     if (found->rank != tensor->rank || found->dtype != coffer__element_facts_of(tensor->element)->dtype) {
-        return dcp_fail_part(in, part, COFFER_ERR_ARCHIVE, dcp_other, err);
+        return dcp_fail_part(in, part, COFFER_ERR_DAMAGED, dcp_other, err);
     }
     file->taken = part->tensor + 1;
     const coffer__reader_file whole = dcp_whole(in, file);
@@ -194,7 +194,7 @@ static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part
         return status;
     }
     if (part->at > file->size || part->size > file->size - part->at) {
-        status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE,
+        status = dcp_fail_part(in, part, COFFER_ERR_DAMAGED,
                                "the part of tensor %q that begins at %s lies beyond the end of its file, which was "
                                "cut; get that file again",
                                err);
@@ -204,7 +204,7 @@ static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part
     status = file->table != NULL ? dcp_read_named(in, file, part, name, view, err)
                                  : coffer__torch_read_tensor(&archive, name, view, err);
     if (status == COFFER_OK && view->lack == NULL && !dcp_is_part(in, part, view)) {
-        status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE, dcp_other, err);
+        status = dcp_fail_part(in, part, COFFER_ERR_DAMAGED, dcp_other, err);
     }
     return status;
 }
@@ -246,7 +246,7 @@ static coffer_status dcp_put_row(dcp_reading *in, const coffer__dcp_tensor *tens
     coffer__import_plan *plan = in->file->plan;
     size_t name_len = tensor->name_len;
     uint32_t reason = 0;
-    const char *name = coffer__wanted_name(&in->wanted, tensor->name, &name_len, &reason);
+    const char *name = coffer__selection_name(&in->wanted, tensor->name, &name_len, &reason);
     if (name == NULL) {
         return coffer__assembly_skip(plan, tensor->name, tensor->name_len, tensor->element, reason, err);
     }
@@ -309,7 +309,7 @@ static coffer_status dcp_choose(dcp_reading *in, coffer_error *err)
     const coffer__wants *wants = in->file->wants;
     const bool automatic = coffer__same_text(wants->root, "auto");
     const char *found = automatic ? dcp_find_root(&in->dcp) : "";
-    coffer_status status = coffer__wanted_begin(&in->wanted, in->file->plan, wants, found, err);
+    coffer_status status = coffer__selection_begin(&in->wanted, in->file->plan, wants, found, err);
     if (status != COFFER_OK || found[0] == '\0') {
         return status;
     }
@@ -341,7 +341,7 @@ static coffer_status dcp_read_all(dcp_reading *in, coffer_error *err)
         status = dcp_put_row(in, &in->dcp.tensors[i], err);
     }
     if (status == COFFER_OK) {
-        status = coffer__wanted_end(&in->wanted, err);
+        status = coffer__selection_end(&in->wanted, err);
     }
     return status == COFFER_OK ? dcp_note_others(in, err) : status;
 }

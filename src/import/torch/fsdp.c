@@ -168,8 +168,8 @@ static coffer_status fsdp_next(fsdp_rank *one, coffer_error *err)
     coffer__graph *graph = coffer__torch_opened_graph(one->opened);
     for (;;) {
         const coffer_status status = coffer__graph_walk_next(&one->walk, &one->found, err);
-        const coffer__role role = coffer__graph_role(graph, one->found);
-        if (status != COFFER_OK || one->found == 0 || role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
+        const coffer__pickle_class role = coffer__graph_classify(graph, one->found);
+        if (status != COFFER_OK || one->found == 0 || role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING) {
             return status;
         }
     }
@@ -237,7 +237,7 @@ static coffer_status fsdp_check_place(const fsdp_reading *in, uint64_t rank, cof
     coffer__graph_items(graph, fsdp_attribute(graph, mesh, "_coordinate_on_dim"), places, 1);
     return !coffer__graph_u64(graph, places[0], &place) || place == rank
                ? COFFER_OK
-               : fsdp_fail(in, COFFER_ERR_ARCHIVE,
+               : fsdp_fail(in, COFFER_ERR_DAMAGED,
                            "the parts of tensor %q are of other ranks than the files' names say", "", err);
 }
 
@@ -251,14 +251,14 @@ static coffer_status fsdp_add_part(const fsdp_reading *in, coffer__assembly *ass
     uint64_t other_dim = 0;
     coffer__graph *graph = coffer__torch_opened_graph(in->ranks[rank].opened);
     if (!coffer__view_is_distributed(graph, in->ranks[rank].found, &part)) {
-        return fsdp_fail(in, COFFER_ERR_ARCHIVE, "tensor %q is distributed in some of the files only", "", err);
+        return fsdp_fail(in, COFFER_ERR_DAMAGED, "tensor %q is distributed in some of the files only", "", err);
     }
     coffer_status status = fsdp_placement(in, graph, part.spec, &sharded, &other_dim, err);
     if (status == COFFER_OK) {
         status = fsdp_check_place(in, rank, part.spec, err);
     }
     if (status == COFFER_OK && (!sharded || other_dim != dim)) {
-        status = fsdp_fail(in, COFFER_ERR_ARCHIVE, "tensor %q is placed differently in each file", "", err);
+        status = fsdp_fail(in, COFFER_ERR_DAMAGED, "tensor %q is placed differently in each file", "", err);
     }
     if (status == COFFER_OK) {
         status = coffer__view_of(graph, part.local, &view, err);
@@ -356,7 +356,7 @@ static coffer_status fsdp_step(fsdp_reading *in, bool *more, coffer_error *err)
         const bool ends = in->ranks[0].found == 0;
         if ((in->ranks[i].found == 0) != ends ||
             (!ends && (walk->path_len != first->path_len || memcmp(walk->path, first->path, first->path_len) != 0))) {
-            return fsdp_fail(in, COFFER_ERR_ARCHIVE, "tensor %q is not in all of the files, in the same order", "",
+            return fsdp_fail(in, COFFER_ERR_DAMAGED, "tensor %q is not in all of the files, in the same order", "",
                              err);
         }
     }

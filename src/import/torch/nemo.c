@@ -70,7 +70,7 @@ static coffer_status nemo_meet(nemo_archive *archive, const coffer__tar_member *
     }
     /* Of two with one name loaders take the last, and scanners perhaps the first. */
     if (archive->found || !member->plain) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, member->at,
                                archive->found ? "the archive (tar) has %q twice"
                                               : "%q of the archive (tar) is no plain file",
                                nemo_weights, sizeof nemo_weights - 1);
@@ -89,7 +89,7 @@ static coffer_status nemo_find(nemo_archive *archive, const coffer__input_files 
         coffer__tar_member member;
         coffer_status status = coffer__tar_next(&tar, &member, &more, err);
         if (status == COFFER_OK && i == NEMO_MAX_MEMBERS) {
-            status = coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has more than %u members", (uint64_t)i);
+            status = coffer__fail(err, COFFER_ERR_DAMAGED, "the archive (tar) has more than %u members", (uint64_t)i);
         }
         if (status == COFFER_OK && more) {
             status = nemo_meet(archive, &member, err);
@@ -99,7 +99,7 @@ static coffer_status nemo_find(nemo_archive *archive, const coffer__input_files 
         }
     }
     return archive->found ? COFFER_OK
-                          : coffer__fail(err, COFFER_ERR_ARCHIVE,
+                          : coffer__fail(err, COFFER_ERR_DAMAGED,
                                          tar.ended ? "the archive (tar) has no %q, as models of NeMo have"
                                                    : "the archive (tar) has no %q, as models of NeMo have, and no "
                                                      "end: it was cut; get the file again",

@@ -62,7 +62,7 @@ typedef coffer_status (*pt2_member)(pt2_file *t, const char *key, size_t key_len
 /* At the place in the text where reading stopped. */
 static coffer_status pt2_malformed(pt2_file *t, const char *what)
 {
-    return coffer__fail_at(t->json.err, COFFER_ERR_ARCHIVE, t->json.origin + t->json.in.position,
+    return coffer__fail_at(t->json.err, COFFER_ERR_DAMAGED, t->json.origin + t->json.in.position,
                            "the description of the weights is not as PyTorch writes it: %s", what);
 }
 

@@ -7,7 +7,7 @@
 #include "error.h"
 #include "index.h"
 #include "model_dir_name.h"
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 #include "readers.h"
 #include "sort.h"
 #include "text.h"

@@ -129,7 +129,7 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
 {
     for (coffer__value value = 1; value < t->object.marks; value++) {
         coffer__storage_id id;
-        if (coffer__graph_role(&t->object, value) != COFFER__ROLE_STORAGE) {
+        if (coffer__graph_classify(&t->object, value) != COFFER__CLASS_STORAGE) {
             continue;
         }
         const coffer_status status = coffer__storage_id_of(&t->object, value, &id, err);
@@ -156,7 +156,7 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
 static coffer_status torch_stream_count(const torch_stream *t, uint8_t count[8], coffer_error *err)
 {
     if (8 > t->end - t->at) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->end, "the checkpoint ends before its storages do");
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, t->end, "the checkpoint ends before its storages do");
     }
     if (t->text == NULL) {
         return coffer__input_files_read(t->file->input, t->file->file, t->file->size, t->at, count, 8, err);
@@ -183,7 +183,7 @@ static coffer_status torch_stream_find_storage(torch_stream *t, const coffer__st
 {
     uint8_t count[8];
     if (stored->storage == UINT32_MAX) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at,
+        return coffer__fail_at(err, COFFER_ERR_DAMAGED, t->at,
                                "storage %q belongs to no tensor, so its size is not known", stored->key,
                                stored->key_len);
     }
@@ -192,19 +192,19 @@ static coffer_status torch_stream_find_storage(torch_stream *t, const coffer__st
         return status;
     }
     if (coffer__load_u64le(count) != elements) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q has %u elements, and the pickle says %u",
+        coffer__fail_at(err, COFFER_ERR_DAMAGED, t->at, "storage %q has %u elements, and the pickle says %u",
                         stored->key, stored->key_len, coffer__load_u64le(count), elements);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, elements, coffer__load_u64le(count));
+        return coffer__fail_sizes(err, COFFER_ERR_DAMAGED, elements, coffer__load_u64le(count));
     }
     t->at += sizeof count;
     /* Text is longer than its bytes, and the rest of it was not decoded: what fits into it is found out then. */
     const coffer__import_plan_piece piece = torch_stream_piece(t, stored->size);
     const uint64_t left = t->text != NULL ? piece.stored_size : t->end - t->at;
     if (stored->size > left) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at,
+        coffer__fail_at(err, COFFER_ERR_DAMAGED, t->at,
                         "storage %q is cut off: the file ends within it; get the file again", stored->key,
                         stored->key_len);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, left);
+        return coffer__fail_sizes(err, COFFER_ERR_DAMAGED, stored->size, left);
     }
     return COFFER_OK;
 }
@@ -284,7 +284,7 @@ static coffer_status torch_stream_scan(torch_stream *t, coffer_error *err)
     coffer_error trouble;
     coffer__error_clear(&trouble);
     status = torch_stream_read_parts(t, &trouble);
-    if (status == COFFER_ERR_PICKLE || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_VIEW) {
+    if (status == COFFER_ERR_PICKLE || status == COFFER_ERR_DAMAGED || status == COFFER_ERR_VIEW) {
         return coffer__import_plan_put_finding(t->file->plan, COFFER_WEIGHT_OPAQUE, t->file->file, t->at, "",
                                                "nobody can tell where the storages end, and what follows them: %p",
                                                trouble.message, coffer__text_len(trouble.message), err);

@@ -113,7 +113,7 @@ static coffer_status tar_seal(tar_items *items, coffer_error *err)
     /* Equal keys are neighbours now. */
     for (size_t i = 1; i < items->count; i++) {
         if (!tar_before(items, items->order[i - 1], items->order[i])) {
-            return coffer__fail(err, COFFER_ERR_ARCHIVE, "number %u stands for two storages or tensors",
+            return coffer__fail(err, COFFER_ERR_DAMAGED, "number %u stands for two storages or tensors",
                                 items->items[items->order[i]].key);
         }
     }
@@ -157,10 +157,10 @@ static coffer_status tar_meet(torch_tar *t, const coffer__tar_member *member, co
             continue;
         }
         if (members[i]->there) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at, "the archive has %s twice", names[i]);
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, member->at, "the archive has %s twice", names[i]);
         }
         if (!member->plain) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at, "%s of the archive is no plain file", names[i]);
+            return coffer__fail_at(err, COFFER_ERR_DAMAGED, member->at, "%s of the archive is no plain file", names[i]);
         }
         *members[i] = (tar_member){ .at = member->at, .size = member->size, .there = true };
     }
@@ -187,7 +187,7 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
     }
     return t->storages.there && t->tensors.there && t->pickle.there
                ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_ARCHIVE,
+               : coffer__fail(err, COFFER_ERR_DAMAGED,
                               tar.ended ? "the archive lacks storages, tensors or pickle"
                                         : "the archive lacks storages, tensors or pickle, and its end: it was cut; get "
                                           "the file again");
@@ -197,7 +197,7 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
 
 static coffer_status tar_malformed(uint64_t at, coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
+    return coffer__fail_at(err, COFFER_ERR_DAMAGED, at,
                            "the archive does not describe its storages and tensors as PyTorch did");
 }
 

@@ -58,7 +58,7 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     uint64_t end = 0;
     coffer_status status = COFFER_OK;
     if (member == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive has no data.pkl: it is not one of PyTorch's");
+        return coffer__fail(err, COFFER_ERR_DAMAGED, "the archive has no data.pkl: it is not one of PyTorch's");
     }
     /* The CRC is right before the first opcode is run: a damaged pickle may still be one, of other tensors. */
     if (member->coding != COFFER__CODING_STORED) {
@@ -135,8 +135,8 @@ coffer_status coffer__torch_read_zip(const coffer__reader_file *file, coffer_err
 static coffer_status torch_zip_view(torch_zip *t, coffer__view *view, coffer_error *err)
 {
     const coffer__value root = coffer__pickle_root(t->graph.pickle);
-    const coffer__role role = coffer__graph_role(&t->graph, root);
-    if (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING) {
+    const coffer__pickle_class role = coffer__graph_classify(&t->graph, root);
+    if (role != COFFER__CLASS_TENSOR && role != COFFER__CLASS_LACKING) {
         return coffer__fail_at(err, COFFER_ERR_PICKLE, t->graph.at,
                                "the archive at byte %u has something else than a "
                                "tensor",

@@ -201,8 +201,8 @@ static coffer_status zero_read_partitions(zero_reading *in, coffer__value state,
 static coffer_status zero_read_flat(const zero_file *file, coffer__value value, zero_flat *flat, coffer_error *err)
 {
     coffer__view view;
-    const coffer__role role = coffer__graph_role(zero_graph(file), value);
-    if (role != COFFER__ROLE_TENSOR) {
+    const coffer__pickle_class role = coffer__graph_classify(zero_graph(file), value);
+    if (role != COFFER__CLASS_TENSOR) {
         return zero_malformed(file, value, "a group is no tensor", err);
     }
     const coffer_status status = coffer__view_of(zero_graph(file), value, &view, err);
@@ -229,7 +229,7 @@ static coffer_status zero_read_flats(zero_reading *in, uint64_t rank, coffer_err
     const coffer__value list = zero_get(file, zero_top(file, "optimizer_state_dict"), key);
     const coffer__node *node = coffer__pickle_node(zero_graph(file)->pickle, list);
     size_t group = 0;
-    if (node == NULL || coffer__graph_role(zero_graph(file), list) != COFFER__ROLE_SEQUENCE || node->count == 0 ||
+    if (node == NULL || coffer__graph_classify(zero_graph(file), list) != COFFER__CLASS_SEQUENCE || node->count == 0 ||
         node->count > ZERO_MAX_GROUPS || (rank > 0 && node->count != in->groups)) {
         return zero_malformed(file, list, "a rank has no groups, or others than the ranks before it", err);
     }
@@ -434,14 +434,15 @@ static coffer_status zero_put_trained(const zero_reading *in, coffer_error *err)
     const coffer__value list = zero_top(file, "param_shapes");
     uint64_t at = 0;
     size_t number = 0;
-    if (coffer__graph_role(graph, list) != COFFER__ROLE_SEQUENCE) {
+    if (coffer__graph_classify(graph, list) != COFFER__CLASS_SEQUENCE) {
         return zero_malformed(file, list, "no shapes of parameters", err);
     }
     coffer__entries_begin(&groups, graph, list);
     for (; coffer__entries_next(&groups, graph, &group); number++) {
         coffer__entries entries;
         coffer__graph_entry entry;
-        if (coffer__graph_role(graph, group.value) != COFFER__ROLE_MAPPING || (in->stage < 3 && number == in->groups)) {
+        if (coffer__graph_classify(graph, group.value) != COFFER__CLASS_MAPPING ||
+            (in->stage < 3 && number == in->groups)) {
             return zero_malformed(file, group.value, "more groups of shapes than groups of elements", err);
         }
         at = in->stage < 3 ? 0 : at;
@@ -473,8 +474,8 @@ static coffer_status zero_put_whole(const zero_reading *in, coffer__value key, c
     size_t len = 0;
     const zero_file *file = &in->models[0];
     const char *name = zero_text(file, key, &len);
-    const coffer__role role = coffer__graph_role(zero_graph(file), value);
-    if (name == NULL || (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING)) {
+    const coffer__pickle_class role = coffer__graph_classify(zero_graph(file), value);
+    if (name == NULL || (role != COFFER__CLASS_TENSOR && role != COFFER__CLASS_LACKING)) {
         return zero_malformed(file, value, "a buffer or a frozen parameter is no tensor", err);
     }
     const size_t prefix_len = coffer__text_len(in->wants->strip_prefix);
@@ -516,7 +517,7 @@ static coffer_status zero_put_fragments(const zero_reading *in, const coffer__gr
         coffer__view view;
         const zero_file *file = &in->models[r];
         const coffer__value value = zero_get(file, zero_top(file, "frozen_param_fragments"), name);
-        if (coffer__graph_role(zero_graph(file), value) != COFFER__ROLE_TENSOR) {
+        if (coffer__graph_classify(zero_graph(file), value) != COFFER__CLASS_TENSOR) {
             return zero_fail(&parameter, COFFER_ERR_VIEW, "a rank has no fragment of the frozen tensor %q", err);
         }
         status = coffer__view_of(zero_graph(file), value, &view, err);
@@ -545,7 +546,7 @@ static coffer_status zero_put_frozen(const zero_reading *in, coffer_error *err)
     coffer__graph *graph = zero_graph(file);
     const coffer__value shapes = zero_top(file, "frozen_param_shapes");
     coffer_status status = COFFER_OK;
-    if (coffer__graph_role(graph, shapes) != COFFER__ROLE_MAPPING) {
+    if (coffer__graph_classify(graph, shapes) != COFFER__CLASS_MAPPING) {
         return COFFER_OK;
     }
     coffer__entries_begin(&entries, graph, shapes);
@@ -567,7 +568,7 @@ static coffer_status zero_put_shared(const zero_reading *in, coffer_error *err)
     coffer__graph *graph = zero_graph(file);
     const coffer__value pairs = zero_top(file, "shared_params");
     coffer_status status = COFFER_OK;
-    if (coffer__graph_role(graph, pairs) != COFFER__ROLE_MAPPING) {
+    if (coffer__graph_classify(graph, pairs) != COFFER__CLASS_MAPPING) {
         return COFFER_OK;
     }
     coffer__entries_begin(&entries, graph, pairs);
@@ -630,7 +631,7 @@ static bool zero_exceeds(const zero_file *file, coffer__value value, uint64_t mo
     if (coffer__graph_u64(graph, value, &number)) {
         return number > most;
     }
-    if (coffer__graph_role(graph, value) != COFFER__ROLE_SEQUENCE) {
+    if (coffer__graph_classify(graph, value) != COFFER__CLASS_SEQUENCE) {
         return false;
     }
     coffer__entries_begin(&entries, graph, value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "support_import.h"
+#include "support_plan.h"
 
 #include "support_cmocka.h"
 

@@ -3,8 +3,8 @@
  * Plans for tests, made here and loaded from bytes, whatever reader they might be of: over a file in memory that grows with
  * the plan, as an input of functions or as a file. What is written is compared with what a loop over the elements says.
  */
-#ifndef COFFER_TESTS_SUPPORT_IMPORT_H
-#define COFFER_TESTS_SUPPORT_IMPORT_H
+#ifndef COFFER_TESTS_SUPPORT_PLAN_H
+#define COFFER_TESTS_SUPPORT_PLAN_H
 
 #include "coffer.h"
 #include "decode.h"

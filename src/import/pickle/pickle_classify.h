@@ -6,26 +6,26 @@
  *
  * The graph comes from nobody that can be trusted: it may have cycles, and a node may be an entry of a million others.
  */
-#ifndef COFFER_PICKLE_PICKLE_ROLES_H
-#define COFFER_PICKLE_PICKLE_ROLES_H
+#ifndef COFFER_PICKLE_PICKLE_CLASSIFY_H
+#define COFFER_PICKLE_PICKLE_CLASSIFY_H
 
 #include "pickle.h"
 #include "pickle_names.h"
 #include "plan.h"
 #include "reader.h"
 
-typedef enum coffer__role {
-    COFFER__ROLE_UNASKED = 0,
-    COFFER__ROLE_OTHER, /* None, texts, bytes, types, devices */
-    COFFER__ROLE_NUMBER,
-    COFFER__ROLE_TENSOR,  /* or an array of NumPy */
-    COFFER__ROLE_LACKING, /* a tensor that safetensors cannot express */
-    COFFER__ROLE_STORAGE, /* a storage by itself, not as part of a tensor */
-    COFFER__ROLE_MAPPING,
-    COFFER__ROLE_SEQUENCE,
-    COFFER__ROLE_MODULE, /* an object of any class with the state of a module of torch */
-    COFFER__ROLE_OPAQUE
-} coffer__role;
+typedef enum coffer__pickle_class {
+    COFFER__CLASS_UNASKED = 0,
+    COFFER__CLASS_OTHER, /* None, texts, bytes, types, devices */
+    COFFER__CLASS_NUMBER,
+    COFFER__CLASS_TENSOR,  /* or an array of NumPy */
+    COFFER__CLASS_LACKING, /* a tensor that safetensors cannot express */
+    COFFER__CLASS_STORAGE, /* a storage by itself, not as part of a tensor */
+    COFFER__CLASS_MAPPING,
+    COFFER__CLASS_SEQUENCE,
+    COFFER__CLASS_MODULE, /* an object of any class with the state of a module of torch */
+    COFFER__CLASS_OPAQUE
+} coffer__pickle_class;
 
 /* Bytes that tensors may be views of, by the key that the pickle has for them. */
 typedef struct coffer__stored {
@@ -99,7 +99,7 @@ typedef struct coffer__graph {
     uint64_t beside_count;
     uint64_t beside_more;
     /* Filled by coffer__graph_prepare. */
-    uint8_t *roles;     /* of each value: coffer__role */
+    uint8_t *roles;     /* of each value: coffer__pickle_class */
     uint8_t *reached;   /* of each value: whether some row has it */
     uint32_t *held;     /* of bytes: the storage made of them, plus 1 */
     size_t marks;       /* length of the three */
@@ -111,7 +111,7 @@ typedef struct coffer__graph {
 coffer_status coffer__graph_prepare(coffer__graph *graph, coffer_error *err);
 void coffer__graph_free(coffer__graph *graph);
 
-coffer__role coffer__graph_role(coffer__graph *graph, coffer__value value);
+coffer__pickle_class coffer__graph_classify(coffer__graph *graph, coffer__value value);
 /* What is known of a global; nothing of any other value. */
 coffer__known coffer__graph_known(const coffer__graph *graph, coffer__value value);
 /* The callable of a CALL, and what is known of it. */
@@ -172,7 +172,7 @@ bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer
 /* ---- storages ----------------------------------------------------------------------------------------------------- */
 
 coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *item, coffer_error *err);
-/* Sorts them, after the last was added. COFFER_ERR_ARCHIVE when two have the same key. */
+/* Sorts them, after the last was added. COFFER_ERR_DAMAGED when two have the same key. */
 coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err);
 const coffer__stored *coffer__stores_find(const coffer__stores *stores, const char *key, size_t key_len);
 void coffer__stores_free(coffer__stores *stores);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Roles and entries: see pickle_roles.h.
+ * Roles and entries: see pickle_classify.h.
  *
  * A role is found once for each node and remembered, since a memo can make one node an entry of many others. What is
  * looked for in the state of an object is looked for among its first pairs only: a graph in which a million objects
  * share one state of a million pairs would take for ever otherwise.
  */
-#include "pickle_roles.h"
+#include "pickle_classify.h"
 
 #include "alloc.h"
 #include "error.h"
@@ -262,31 +262,31 @@ coffer__import_plan_piece coffer__graph_piece(const coffer__graph *graph, coffer
 
 /* A container of TorchScript with its type, restore_type_tag(container, "List[Tensor]"): its entries are those
    of the container. */
-static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value call)
+static coffer__pickle_class graph_tagged_role(const coffer__graph *graph, coffer__value call)
 {
     coffer__value argument[1] = { 0 };
     /* The container is the first argument; the second, the name of its type, says nothing more. */
     coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
     if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
-        return COFFER__ROLE_MAPPING;
+        return COFFER__CLASS_MAPPING;
     }
-    return graph_is(graph, argument[0], COFFER__VALUE_LIST) ? COFFER__ROLE_SEQUENCE : COFFER__ROLE_OTHER;
+    return graph_is(graph, argument[0], COFFER__VALUE_LIST) ? COFFER__CLASS_SEQUENCE : COFFER__CLASS_OTHER;
 }
 
 /* By the name that is called, as long as it is in the table. Only for the others, the state is looked into: an
    object that looks like a module is one, and a class of the archive's own code is its attributes. */
-static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
+static coffer__pickle_class graph_call_role(const coffer__graph *graph, coffer__value call)
 {
     const coffer__known known = coffer__graph_known_call(graph, call);
     coffer__value shape = 0;
     if (graph_objects(graph, call, &shape) != 0) {
-        return COFFER__ROLE_SEQUENCE;
+        return COFFER__CLASS_SEQUENCE;
     }
     switch (known.meaning) {
     case COFFER__MEANS_MAPPING:
-        return COFFER__ROLE_MAPPING;
+        return COFFER__CLASS_MAPPING;
     case COFFER__MEANS_SEQUENCE:
-        return graph_named_array(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_SEQUENCE;
+        return graph_named_array(graph, call) != 0 ? COFFER__CLASS_TENSOR : COFFER__CLASS_SEQUENCE;
     case COFFER__MEANS_TAG:
         return graph_tagged_role(graph, call);
     case COFFER__MEANS_REBUILD_1:
@@ -296,30 +296,30 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     case COFFER__MEANS_FROM_TYPE:
     case COFFER__MEANS_RECONSTRUCT:
     case COFFER__MEANS_FROM_BUFFER:
-        return COFFER__ROLE_TENSOR;
+        return COFFER__CLASS_TENSOR;
     /* One exact form is an array; every other eval is what it looks like. */
     case COFFER__MEANS_EVAL:
-        return coffer__graph_evaluated(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_OPAQUE;
+        return coffer__graph_evaluated(graph, call) != 0 ? COFFER__CLASS_TENSOR : COFFER__CLASS_OPAQUE;
     case COFFER__MEANS_LOAD:
-        return coffer__graph_within(graph, call) != NULL ? COFFER__ROLE_STORAGE : COFFER__ROLE_OPAQUE;
+        return coffer__graph_within(graph, call) != NULL ? COFFER__CLASS_STORAGE : COFFER__CLASS_OPAQUE;
     case COFFER__MEANS_SCALAR:
     case COFFER__MEANS_NUMBER:
-        return COFFER__ROLE_NUMBER;
+        return COFFER__CLASS_NUMBER;
     default:
         break;
     }
     /* A name of the table that stands for no tensor or container: a dtype, a device, a set. */
     if (known.judgement == COFFER__GLOBAL_INTERPRETED) {
-        return COFFER__ROLE_OTHER;
+        return COFFER__CLASS_OTHER;
     }
     if (known.judgement == COFFER__GLOBAL_LACKING) {
-        return COFFER__ROLE_LACKING;
+        return COFFER__CLASS_LACKING;
     }
     if (graph_is_module(graph, call)) {
-        return COFFER__ROLE_MODULE;
+        return COFFER__CLASS_MODULE;
     }
-    return coffer__graph_is_script(graph, coffer__graph_callable(graph, call)) ? COFFER__ROLE_MAPPING
-                                                                               : COFFER__ROLE_OPAQUE;
+    return coffer__graph_is_script(graph, coffer__graph_callable(graph, call)) ? COFFER__CLASS_MAPPING
+                                                                               : COFFER__CLASS_OPAQUE;
 }
 
 bool coffer__graph_number(const coffer__graph *graph, coffer__value persistent, uint64_t *number)
@@ -331,7 +331,7 @@ bool coffer__graph_number(const coffer__graph *graph, coffer__value persistent, 
 
 /* Before 1.6 a class of modules is a persistent id, which has its source besides: ("module", class, file, source). Where ids
    are numbers, those of tensors are tensors, and all others classes or storages by themselves. */
-static coffer__role graph_persistent_role(const coffer__graph *graph, coffer__value value)
+static coffer__pickle_class graph_persistent_role(const coffer__graph *graph, coffer__value value)
 {
     coffer__value id[1] = { 0 };
     coffer__value kind[1] = { 0 };
@@ -340,54 +340,54 @@ static coffer__role graph_persistent_role(const coffer__graph *graph, coffer__va
     if (graph->numbered == NULL) {
         coffer__graph_items(graph, value, id, 1);
         coffer__graph_items(graph, id[0], kind, 1);
-        return coffer__graph_is_text(graph, kind[0], "module") ? COFFER__ROLE_OTHER : COFFER__ROLE_STORAGE;
+        return coffer__graph_is_text(graph, kind[0], "module") ? COFFER__CLASS_OTHER : COFFER__CLASS_STORAGE;
     }
     return coffer__graph_number(graph, value, &number) && graph->numbered->has(graph->numbered->ctx, number)
-               ? COFFER__ROLE_TENSOR
-               : COFFER__ROLE_OTHER;
+               ? COFFER__CLASS_TENSOR
+               : COFFER__CLASS_OTHER;
 }
 
 /* The role of a node by its kind. It does not depend on the role of any other node, so finding it needs no
    recursion. */
-static coffer__role graph_find_role(const coffer__graph *graph, coffer__value value)
+static coffer__pickle_class graph_find_role(const coffer__graph *graph, coffer__value value)
 {
     switch (coffer__pickle_node(graph->pickle, value)->kind) {
     case COFFER__VALUE_BOOL:
     case COFFER__VALUE_INT:
     case COFFER__VALUE_BIG:
     case COFFER__VALUE_FLOAT:
-        return COFFER__ROLE_NUMBER;
+        return COFFER__CLASS_NUMBER;
     case COFFER__VALUE_TUPLE:
     case COFFER__VALUE_LIST:
-        return COFFER__ROLE_SEQUENCE;
+        return COFFER__CLASS_SEQUENCE;
     case COFFER__VALUE_DICT:
-        return COFFER__ROLE_MAPPING;
+        return COFFER__CLASS_MAPPING;
     case COFFER__VALUE_PERSISTENT:
         return graph_persistent_role(graph, value);
     case COFFER__VALUE_CALL:
         return graph_call_role(graph, value);
     case COFFER__VALUE_GLOBAL:
-        return coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_INTERPRETED ? COFFER__ROLE_OTHER
-                                                                                         : COFFER__ROLE_OPAQUE;
+        return coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_INTERPRETED ? COFFER__CLASS_OTHER
+                                                                                         : COFFER__CLASS_OPAQUE;
     default:
-        return COFFER__ROLE_OTHER;
+        return COFFER__CLASS_OTHER;
     }
 }
 
 /* Asked of the same node many times by walks; the first answer stays. */
-coffer__role coffer__graph_role(coffer__graph *graph, coffer__value value)
+coffer__pickle_class coffer__graph_classify(coffer__graph *graph, coffer__value value)
 {
     /*
      * Values beyond the marks were made after the graph was prepared, which no reader does; the answer is
      * harmless in any case.
      */
     if (value == 0 || value >= graph->marks) {
-        return COFFER__ROLE_OTHER;
+        return COFFER__CLASS_OTHER;
     }
-    if (graph->roles[value] == COFFER__ROLE_UNASKED) {
+    if (graph->roles[value] == COFFER__CLASS_UNASKED) {
         graph->roles[value] = (uint8_t)graph_find_role(graph, value);
     }
-    return (coffer__role)graph->roles[value];
+    return (coffer__pickle_class)graph->roles[value];
 }
 
 /* ---- keys that come twice ------------------------------------------------------------------------------------------ */
@@ -633,18 +633,18 @@ static void graph_add_module(coffer__entries *entries, const coffer__graph *grap
 void coffer__entries_begin(coffer__entries *entries, coffer__graph *graph, coffer__value value)
 {
     memset(entries, 0, sizeof *entries);
-    switch (coffer__graph_role(graph, value)) {
-    case COFFER__ROLE_MAPPING:
+    switch (coffer__graph_classify(graph, value)) {
+    case COFFER__CLASS_MAPPING:
         if (coffer__graph_is_script(graph, coffer__graph_callable(graph, value))) {
             graph_add_mapping(entries, graph, graph_state(graph, value), false);
         } else {
             graph_add_mapping(entries, graph, value, false);
         }
         break;
-    case COFFER__ROLE_SEQUENCE:
+    case COFFER__CLASS_SEQUENCE:
         graph_add_sequence(entries, graph, value);
         break;
-    case COFFER__ROLE_MODULE:
+    case COFFER__CLASS_MODULE:
         graph_add_module(entries, graph, value);
         break;
     default:
@@ -765,7 +765,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     for (size_t i = 1; i < stores->count; i++) {
         if (!stores_before(stores, stores->order[i - 1], stores->order[i])) {
             const coffer__stored *twice = &stores->items[stores->order[i]];
-            return coffer__fail(err, COFFER_ERR_ARCHIVE, "storage %q comes twice", twice->key, twice->key_len);
+            return coffer__fail(err, COFFER_ERR_DAMAGED, "storage %q comes twice", twice->key, twice->key_len);
         }
     }
     return COFFER_OK;

@@ -3,7 +3,7 @@
  * Names are paths joined by dots. A tensor is wanted if its name is below the root, which is then cut off, and if what is
  * left is selected by one of the patterns. Without a root, what training has besides the model stays out.
  */
-#include "wanted.h"
+#include "selection.h"
 
 #include "error.h"
 #include "pattern.h"
@@ -16,13 +16,13 @@ static const char *const wanted_optimisers[] = {
     "optim", "optimizer", "opt", "optimizers", "optimizer_state_dict", "optimizer_states", "optim_state"
 };
 
-coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__import_plan *plan, const coffer__wants *wants,
-                                   const char *found, coffer_error *err)
+coffer_status coffer__selection_begin(coffer__selection *wanted, coffer__import_plan *plan, const coffer__wants *wants,
+                                      const char *found, coffer_error *err)
 {
     static const char outside[] = "outside of the model";
     static const char optimiser[] = "the state of an optimizer";
     static const char unselected[] = "not selected";
-    *wanted = (coffer__wanted){ .wants = wants, .root = wants->root };
+    *wanted = (coffer__selection){ .wants = wants, .root = wants->root };
     wanted->all = coffer__same_text(wants->root, "all");
     if (wanted->all || coffer__same_text(wants->root, "auto")) {
         wanted->root = wanted->all ? "" : found;
@@ -37,7 +37,7 @@ coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__import_plan *
     return coffer__import_plan_put_text(plan, unselected, sizeof unselected - 1, &wanted->unselected, err);
 }
 
-bool coffer__wanted_selects(const coffer__wants *wants, const char *name, size_t name_len)
+bool coffer__selection_selects(const coffer__wants *wants, const char *name, size_t name_len)
 {
     const coffer__name asked = { name, name_len };
     for (size_t i = 0; i < wants->select_count; i++) {
@@ -63,7 +63,7 @@ static bool wanted_is_optimiser(const char *name, size_t name_len)
     return false;
 }
 
-const char *coffer__wanted_name(coffer__wanted *wanted, const char *name, size_t *name_len, uint32_t *reason)
+const char *coffer__selection_name(coffer__selection *wanted, const char *name, size_t *name_len, uint32_t *reason)
 {
     const size_t root_len = coffer__text_len(wanted->root);
     const size_t prefix_len = coffer__text_len(wanted->wants->strip_prefix);
@@ -87,7 +87,7 @@ const char *coffer__wanted_name(coffer__wanted *wanted, const char *name, size_t
     }
     wanted->found++;
     *reason = wanted->unselected;
-    if (!coffer__wanted_selects(wanted->wants, name, *name_len)) {
+    if (!coffer__selection_selects(wanted->wants, name, *name_len)) {
         return NULL;
     }
     wanted->taken++;
@@ -99,7 +99,7 @@ static coffer_status wanted_fail_selected(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ROOT, "no tensor has a name that is selected");
 }
 
-coffer_status coffer__wanted_end(const coffer__wanted *wanted, coffer_error *err)
+coffer_status coffer__selection_end(const coffer__selection *wanted, coffer_error *err)
 {
     const char *root = wanted->wants->root;
     if (wanted->found == 0 && wanted->root[0] != '\0') {
@@ -144,7 +144,7 @@ coffer_status coffer__import_plan_select(coffer__import_plan *plan, const coffer
     for (uint32_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
         size_t name_len = 0;
         const char *name = coffer__import_plan_text(plan, rows[i].name, &name_len);
-        if (rows[i].fate == COFFER_FATE_SKIPPED || coffer__wanted_selects(wants, name, name_len)) {
+        if (rows[i].fate == COFFER_FATE_SKIPPED || coffer__selection_selects(wants, name, name_len)) {
             found = found || rows[i].fate != COFFER_FATE_SKIPPED;
             continue;
         }
