@@ -314,8 +314,9 @@ COFFER_API void coffer_memory_free(coffer_memory *memory);
  * and who sends what to whom, is a schedule, which each host computes by itself from the plans of all. How bytes get
  * from host to host is up to the caller: MPI, NCCL, UCX, sockets.
  *
- * The files are cut into chunks of at most 2 MiB. Rounds follow each other: in each, a host reads some chunks, and all
- * hosts exchange what they have read, while what comes next is read already.
+ * The files are cut into chunks of at most 2 MiB, smaller ones where the model or the memory of a round is small for so
+ * many hosts. Rounds follow each other: in each, a host reads some chunks, and all hosts exchange what they have read,
+ * while what comes next is read already.
  */
 
 /* Who reads what, and who sends what to whom. It never changes, and any number of threads may use it at once. */

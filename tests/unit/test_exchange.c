@@ -371,6 +371,29 @@ static void test_each_byte_is_read_once(void **state)
     image_free(&source.bytes);
 }
 
+/* A model of less than one piece of a large one, and a memory that is smaller still. */
+static void test_hosts_share_small_models_too(void **state)
+{
+    (void)state;
+    enum { WORLD = 4, SIZE = 900000, MEMORY = 100000 };
+    static const tensor_spec specs[] = { { "whole", COFFER_U8, 1, { SIZE } } };
+    counted source = { .bytes = image_of(specs, 1) };
+    host *hosts = counted_hosts(&source, WORLD);
+    coffer_exchange_chunk piece;
+    assert_int_equal(coffer_exchange_rounds(hosts[0].exchange), 1);
+    for (uint32_t i = 0; i < WORLD; i++) {
+        assert_in_range(bytes_read_by(hosts[0].exchange, i), SIZE / WORLD / 2, SIZE / WORLD * 3 / 2);
+    }
+    coffer_exchange_free(hosts[0].exchange);
+    host_exchange(&hosts[0], WORLD, MEMORY);
+    assert_in_range(coffer_exchange_rounds(hosts[0].exchange), SIZE / MEMORY, 2 * SIZE / MEMORY + 1);
+    for (size_t i = 0; coffer_exchange_at(hosts[0].exchange, i, &piece); i++) {
+        assert_true(piece.read <= MEMORY / WORLD);
+    }
+    hosts_free(hosts, WORLD);
+    image_free(&source.bytes);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 static void assert_a_peer_failed(const host *of, const char *said)
@@ -555,6 +578,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_plans_get_their_bytes),
         cmocka_unit_test(test_each_byte_is_read_once),
+        cmocka_unit_test(test_hosts_share_small_models_too),
         cmocka_unit_test(test_one_that_cancels_ends_all),
         cmocka_unit_test(test_one_that_dies_ends_all),
         cmocka_unit_test(test_one_that_cannot_take_part_ends_all),

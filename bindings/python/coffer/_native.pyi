@@ -443,6 +443,28 @@ class Loaded:
     def dlpack(self, dtype: str, shape: tuple[int, ...], as_bytes: bool, /) -> CapsuleType:
         """An unversioned DLPack capsule, which owns the memory from then on."""
 
+# Brings messages to the other processes: carry(send, send_sizes, receive, receive_sizes). Both memories are for the call only, and
+# the bytes for and from each process lie in them one after the other.
+Carry = Callable[[memoryview, list[int], memoryview, list[int]], object]
+
+@final
+class Exchange:
+    """Who reads what where several processes load one model together."""
+
+    def __new__(cls, plans: Sequence[Plan], *, memory: int = 0) -> Self:
+        """plans   what each process wants; they cannot be changed any more
+        memory  bytes that all processes together read in a round; 0: 256 MiB"""
+    def chunks(self) -> list[tuple[int, int, int, int, int, int]]:
+        """What is read at one time: the process that does, the round, the file's number, from which byte to which, and how many are
+        read."""
+    def size(self, round: int, sender: int, receiver: int, /) -> int:
+        """Bytes of the model that one process sends to another one in a round; to itself: what it has read of its own plan."""
+    def run(self, host: int, carry: Carry, *, window: Window | None = None) -> list[Loaded | None]:
+        """Loads a process's plan together with the others: the memory of each item; None: the plan gave its place."""
+
+def refuse_exchange(host: int, world: int, carry: Carry, message: str, /) -> None:
+    """Tells the other processes that this one cannot take part in an exchange, and why."""
+
 # name, dtype, shape, bytes: an object with the buffer protocol (contiguous) or (address, nbytes)
 Entry = tuple[str, str, Sequence[int], BufferLike | tuple[int, int]]
 

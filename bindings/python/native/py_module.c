@@ -59,7 +59,8 @@ static int module_exec(PyObject *module)
         module_add_type(module, "Window", py_window_make_type(module), &state->window_type) < 0 ||
         module_add_type(module, "Plan", py_plan_make_type(module), &state->plan_type) < 0 ||
         module_add_type(module, "Load", py_load_make_type(module), &state->load_type) < 0 ||
-        module_add_type(module, "Loaded", py_loaded_make_type(module), &state->loaded_type) < 0) {
+        module_add_type(module, "Loaded", py_loaded_make_type(module), &state->loaded_type) < 0 ||
+        module_add_type(module, "Exchange", py_exchange_make_type(module), &state->exchange_type) < 0) {
         return -1;
     }
     PyObject *dtypes = py_dtypes_of_frameworks();
@@ -83,6 +84,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->plan_type);
     Py_VISIT(state->load_type);
     Py_VISIT(state->loaded_type);
+    Py_VISIT(state->exchange_type);
     Py_VISIT(state->make_error);
     return 0;
 }
@@ -102,6 +104,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->plan_type);
     Py_CLEAR(state->load_type);
     Py_CLEAR(state->loaded_type);
+    Py_CLEAR(state->exchange_type);
     Py_CLEAR(state->make_error);
     for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
         Py_CLEAR(state->dtype_names[i]);
@@ -141,6 +144,8 @@ static PyMethodDef module_functions[] = {
     { "export_format", py_export_format, METH_O, "The format of another program that a path's ending stands for." },
     { "list_facilities", py_list_facilities, METH_O,
       "What loading may use, and what not: name, whether it can be used, what it is or why not, and what to change." },
+    { "refuse_exchange", py_refuse_exchange, METH_VARARGS,
+      "Tells the other processes that this one cannot take part in an exchange, and why." },
     { "lay_out", py_lay_out, METH_VARARGS,
       "Lays items of a plan out in slabs: the size and the items of each slab, and the slab and the offset of each "
       "item." },

@@ -36,6 +36,7 @@ typedef struct py_state {
     PyTypeObject *plan_type;
     PyTypeObject *load_type;
     PyTypeObject *loaded_type;
+    PyTypeObject *exchange_type;
     PyObject *make_error;                          /* coffer._errors._make */
     PyObject *dtype_names[COFFER_DTYPE_COUNT + 1]; /* by coffer_dtype; that of the unknown one is not used */
 } py_state;
@@ -55,6 +56,7 @@ PyTypeObject *py_window_make_type(PyObject *module);
 PyTypeObject *py_plan_make_type(PyObject *module);
 PyTypeObject *py_load_make_type(PyObject *module);
 PyTypeObject *py_loaded_make_type(PyObject *module);
+PyTypeObject *py_exchange_make_type(PyObject *module);
 
 /* coffer._native.serialize, serialize_file and serialize_model (py_serialize.c). */
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -67,6 +69,8 @@ PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_export_format(PyObject *module, PyObject *path);
 /* coffer._native.record_digests (py_model_digest.c). */
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.refuse_exchange (py_exchange.c). */
+PyObject *py_refuse_exchange(PyObject *module, PyObject *args);
 /* coffer._native.lay_out (py_slabs.c). */
 PyObject *py_lay_out(PyObject *module, PyObject *args);
 

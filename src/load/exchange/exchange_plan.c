@@ -15,6 +15,8 @@
 #define EXCHANGE_MEMORY ((uint64_t)256 << 20)
 /* Modulo which addresses agree with offsets, so that a reading can be read past the page cache. */
 #define EXCHANGE_PAGE 4096u
+/* How many chunks of a small model a host reads at least, if they are not below a page. */
+#define EXCHANGE_CHUNKS 4u
 
 /* ---- the plans as one -------------------------------------------------------------------------------------------- */
 
@@ -135,9 +137,27 @@ static coffer_status exchange_add_chunk(coffer_exchange *exchange, const coffer_
     return status == COFFER_OK ? exchange_add_parts(exchange, chunk, err) : status;
 }
 
+/* Chunks that are small enough for a host's part of the memory, and of which it reads several: so all hosts read about the
+   same of a small model, too. Which bytes several hosts want is not known yet, so the model counts as what one host
+   wants at most. */
+static uint64_t exchange_cell(const coffer_exchange *exchange, uint64_t memory)
+{
+    uint64_t size = 0;
+    uint64_t cell = COFFER__CELL;
+    for (uint32_t i = 0; i < exchange->world; i++) {
+        const uint64_t wanted = exchange->hosts[i].plan->size;
+        size = wanted > size ? wanted : size;
+    }
+    const uint64_t share = size / EXCHANGE_CHUNKS < memory ? size / EXCHANGE_CHUNKS : memory;
+    while (cell > EXCHANGE_PAGE && cell > share / exchange->world) {
+        cell /= 2;
+    }
+    return cell;
+}
+
 /* Which gaps are read with what lies around them depends on the source, which may be another one on each host: a URL
    here, a file there. The chunks have to be the same, so here all sources are near. */
-static coffer_status exchange_cut(coffer_exchange *exchange, coffer_error *err)
+static coffer_status exchange_cut(coffer_exchange *exchange, uint64_t memory, coffer_error *err)
 {
     coffer__schedule schedule;
     coffer__chunk chunk = { .shard = 0 };
@@ -145,6 +165,7 @@ static coffer_status exchange_cut(coffer_exchange *exchange, coffer_error *err)
     coffer_status status =
         coffer__schedule_begin(&schedule, &exchange->joined, COFFER_ORDER_FILE, &exchange->allocator, err);
     schedule.gap[true] = COFFER__PACE_NEAR;
+    schedule.cell = exchange_cell(exchange, memory);
     while (status == COFFER_OK && !over) {
         status = coffer__schedule_next(&schedule, &chunk, &over, err);
         if (status == COFFER_OK && !over) {
@@ -345,7 +366,7 @@ static coffer_status exchange_make(coffer_exchange *exchange, const coffer_plan 
     }
     coffer_status status = exchange_join(exchange, err);
     if (status == COFFER_OK) {
-        status = exchange_cut(exchange, err);
+        status = exchange_cut(exchange, memory, err);
     }
     if (status == COFFER_OK) {
         status = exchange_distribute(exchange, memory, err);

@@ -44,7 +44,8 @@ coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_pl
 {
     *schedule = (coffer__schedule){ .plan = plan,
                                     .allocator = allocator,
-                                    .gap = { [false] = COFFER__PACE_NEAR, [true] = COFFER__PACE_FAR } };
+                                    .gap = { [false] = COFFER__PACE_NEAR, [true] = COFFER__PACE_FAR },
+                                    .cell = COFFER__CELL };
     schedule->order = coffer__alloc_array(allocator, plan->item_count, sizeof *schedule->order, err);
     schedule->started = schedule->order == NULL ? NULL : coffer__alloc_array(allocator, plan->item_count, 1, err);
     schedule->wanted = schedule->started == NULL
@@ -187,8 +188,8 @@ static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer_
         next = begin < next ? begin : next;
     }
     sweep->position = next;
-    const uint64_t begin = next / COFFER__CELL * COFFER__CELL;
-    return (coffer__file_span){ begin, size - begin < COFFER__CELL ? size : begin + COFFER__CELL };
+    const uint64_t begin = next / schedule->cell * schedule->cell;
+    return (coffer__file_span){ begin, size - begin < schedule->cell ? size : begin + schedule->cell };
 }
 
 /* `there` is empty at the part's beginning, which is what the worker relies on when the chunk source reads nothing to

@@ -52,6 +52,7 @@ typedef struct coffer__schedule {
     coffer__sweep urgent;
     uint64_t
         gap[2]; /* the longest between wanted bytes that is read with them, of sources that are not dear and that are */
+    uint64_t cell; /* bytes of a cell: COFFER__CELL, or a smaller power of two */
 } coffer__schedule;
 
 /* Ends with coffer__schedule_end in any case. `admit` is the caller's to set. */
