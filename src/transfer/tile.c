@@ -328,8 +328,8 @@ static size_t tile_across(const coffer__tile *tile, const int64_t *strides)
 /* Transposes one plane of the tile, block by block. Within a block, a row of the result is gathered
    from as many cache lines as it has runs. The next row needs the bytes next to those in the same
    lines, which are still in the cache because a block is small. Without blocks, each line would be
-   fetched from memory again for every row. */
-static void tile_turn_plane(const coffer__tile *tile, size_t across, uint8_t *to, const uint8_t *from,
+   fetched from memory again for every row. `to` is an address. */
+static void tile_turn_plane(const coffer__tile *tile, size_t across, uint64_t to, const uint8_t *from,
                             const int64_t *strides)
 {
     const size_t last = tile->rank - 1;
@@ -343,7 +343,7 @@ static void tile_turn_plane(const coffer__tile *tile, size_t across, uint8_t *to
             for (uint64_t row = j; row < j + rows; row++) {
                 const ptrdiff_t at =
                     (ptrdiff_t)row * (ptrdiff_t)strides[across] + (ptrdiff_t)i * (ptrdiff_t)strides[last];
-                copy.to = (uintptr_t)(to + (size_t)(row * tile->places[across] + i * tile->places[last]));
+                copy.to = to + row * tile->places[across] + i * tile->places[last];
                 coffer__copy_strided(&copy, from + at);
             }
         }
@@ -359,7 +359,7 @@ void coffer__tile_turn(const coffer__tile *tile, uint8_t *to, const uint8_t *fro
     uint64_t index[COFFER__BOX_MAX_RANK] = { 0 };
     uint8_t *place = to + (size_t)tile->to;
     for (;;) {
-        tile_turn_plane(tile, across, place, from, strides);
+        tile_turn_plane(tile, across, (uintptr_t)place, from, strides);
         size_t d = tile->rank - 1;
         for (; d > 0; d--) {
             const size_t i = d - 1;

@@ -379,7 +379,7 @@ static void test_hosts_share_small_models_too(void **state)
     static const tensor_spec specs[] = { { "whole", COFFER_U8, 1, { SIZE } } };
     counted source = { .bytes = image_of(specs, 1) };
     host *hosts = counted_hosts(&source, WORLD);
-    coffer_exchange_piece piece;
+    coffer_exchange_chunk piece;
     assert_int_equal(coffer_exchange_rounds(hosts[0].exchange), 1);
     for (uint32_t i = 0; i < WORLD; i++) {
         assert_in_range(bytes_read_by(hosts[0].exchange, i), SIZE / WORLD / 2, SIZE / WORLD * 3 / 2);

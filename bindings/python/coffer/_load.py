@@ -256,7 +256,7 @@ def load(
     progress       called with the bytes done and in all by the thread that waits; True shows a bar, where tqdm is installed. What it
                    raises ends the load
 
-    Everything that can be refused is refused here, before anything is read: a place that does not fit (ValueError, code PLACE), a
+    Everything that can be refused is refused here, before anything is read: a place that does not fit (ValueError, code DESTINATION), a
     tensor larger than its budget (BUDGET), an engine that cannot be used (RuntimeError, code ENGINE), a device that is not there, a
     dtype that the framework does not have. A plan of less than 2 MiB in local files is read before this returns. In a fork, the loads
     of its parent are not to be used.

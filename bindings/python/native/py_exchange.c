@@ -88,7 +88,7 @@ static void exchange_dealloc(PyObject *object)
 
 static PyObject *exchange_chunk(const exchange_object *self, size_t number)
 {
-    coffer_exchange_piece chunk;
+    coffer_exchange_chunk chunk;
     if (!coffer_exchange_at(self->exchange, number, &chunk)) {
         return NULL; /* which cannot be: the number is below the count */
     }
@@ -228,7 +228,7 @@ static PyObject *exchange_loaded(const py_state *state, coffer_loaded *loaded, s
     return list;
 }
 
-static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint32_t host, coffer_window *window,
+static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint32_t host, coffer_staging *window,
                                   size_t count)
 {
     coffer_exchange_run_options options = COFFER_EXCHANGE_RUN_OPTIONS_INIT;
@@ -238,7 +238,7 @@ static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint
     if (loaded == NULL) {
         return PyErr_NoMemory();
     }
-    options.window = window;
+    options.staging = window;
     py_watch_begin(&way->watch, NULL, 0);
     options.progress = way->watch.options.progress;
     options.progress_ctx = way->watch.options.progress_ctx;
@@ -260,7 +260,7 @@ static PyObject *exchange_run(PyObject *object, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$O:run", names, py_to_u32, &host, &way.carry, &window)) {
         return NULL;
     }
-    coffer_window *through = py_window_of(way.state, window, &failed);
+    coffer_staging *through = py_window_of(way.state, window, &failed);
     if (failed) {
         return NULL;
     }
