@@ -74,7 +74,7 @@ static int tear_down(void **state)
 typedef struct loading {
     coffer *model;
     coffer_plan *plan;
-    coffer_window *window;
+    coffer_staging *staging;
     coffer_load *load;
     coffer_loaded loaded[SPECS];
     coffer_load_stats stats;
@@ -83,11 +83,11 @@ typedef struct loading {
 /* Everything is wanted, and taken. */
 static coffer_status run(loading *of, coffer_engine engine, coffer_error *err)
 {
-    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_staging_options options = COFFER_STAGING_OPTIONS_INIT;
     coffer_loaded loaded;
     options.engine = engine;
-    assert_int_equal(coffer_window_new(&of->window, &options, NULL), COFFER_OK);
-    coffer_status status = coffer_load_start(&of->load, of->plan, of->window, NULL, err);
+    assert_int_equal(coffer_staging_new(&of->staging, &options, NULL), COFFER_OK);
+    coffer_status status = coffer_load_start(&of->load, of->plan, of->staging, NULL, err);
     while (status == COFFER_OK) {
         status = coffer_load_next(of->load, UINT64_MAX, &loaded, err);
         if (status != COFFER_OK || loaded.item == SIZE_MAX) {
@@ -118,7 +118,7 @@ static loading load_everything(coffer_engine engine)
 static void end(loading *of)
 {
     coffer_load_free(of->load);
-    coffer_window_free(of->window);
+    coffer_staging_free(of->staging);
     coffer_plan_free(of->plan);
     coffer_close(of->model);
 }

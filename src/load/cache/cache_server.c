@@ -319,7 +319,8 @@ coffer_status coffer_cache_server_new(coffer_cache_server **server, const char *
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     coffer *model = NULL;
     if (server == NULL || path == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_cache_server_new was called with a NULL it does not allow");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "coffer_cache_server_new was called with a NULL it does not allow");
     }
     *server = NULL;
     options.allocator = allocator == NULL ? coffer_libc_allocator() : allocator;
