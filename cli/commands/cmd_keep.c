@@ -67,13 +67,15 @@ static const cli_example KEEP_EXAMPLES[] = {
 
 const cli_command cli_keep = {
     .name = "keep",
+    .alias = "cache",
     .run = run_keep,
     .summary = "hold a model in memory for programs that load it",
     .usage = "PATH",
     .about = "Reads the files of a model into memory that nobody can change, and holds it until Ctrl-C. Processes\n"
              "of the same user that load the model find it there and share its pages. A file that was changed\n"
              "since is read from disk as usual. The page cache alone can forget a file at any time; this cannot,\n"
-             "and takes as much memory as the files have bytes. PATH is a file, an index or a folder.\n",
+             "and takes as much memory as the files have bytes. PATH is a file, an index or a folder.\n"
+             "To keep some tensors of a file and drop all others: coffer drop PATH --except GLOB.\n",
     .options = KEEP_OPTIONS,
     .examples = KEEP_EXAMPLES,
     .least_names = 1,

@@ -393,7 +393,7 @@ def mount(fs, scratch):
 
 def build_recorder(scratch):
     recorder = scratch / "crash_recorder.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-std=gnu11", "-o", recorder, ROOT / "tools" / "crash_recorder.c", "-ldl"],
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-std=gnu11", "-o", recorder, ROOT / "tools/assurance/crash_recorder.c", "-ldl"],
                    check=True)
     return recorder
 
