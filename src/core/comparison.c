@@ -166,7 +166,8 @@ static void comparison_add_block(coffer_comparison *comparison, comparison_sides
 coffer_status coffer_comparison_add(coffer_comparison *comparison, coffer_dtype dtype_a, const void *a,
                                     coffer_dtype dtype_b, const void *b, size_t count)
 {
-    if (comparison == NULL || !coffer__numbers_fit(dtype_a, a, count) || !coffer__numbers_fit(dtype_b, b, count) ||
+    if (comparison == NULL || !coffer__numbers_readable(dtype_a, a, count) ||
+        !coffer__numbers_readable(dtype_b, b, count) ||
         coffer__numbers_parts(dtype_a) != coffer__numbers_parts(dtype_b)) {
         return COFFER_ERR_ARGUMENT;
     }

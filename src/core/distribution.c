@@ -68,7 +68,7 @@ coffer_status coffer_distribution_add(coffer_distribution *distribution, const v
 {
     double values[2 * COFFER__NUMBERS_STEP];
     if (distribution == NULL || distribution->counts == NULL ||
-        !coffer__numbers_fit(distribution->dtype, data, count)) {
+        !coffer__numbers_readable(distribution->dtype, data, count)) {
         return COFFER_ERR_ARGUMENT;
     }
     const coffer_dtype dtype = distribution->dtype;

@@ -137,7 +137,7 @@ static void numbers_add_block(coffer_statistics *statistics, coffer_dtype dtype,
 
 coffer_status coffer_statistics_add(coffer_statistics *statistics, coffer_dtype dtype, const void *data, size_t count)
 {
-    if (statistics == NULL || !coffer__numbers_fit(dtype, data, count)) {
+    if (statistics == NULL || !coffer__numbers_readable(dtype, data, count)) {
         return COFFER_ERR_ARGUMENT;
     }
     const size_t step = NUMBERS_BLOCK / coffer__numbers_parts(dtype);
@@ -275,7 +275,7 @@ coffer_status coffer_histogram_add(const coffer_histogram *histogram, coffer_dty
 {
     double values[2 * COFFER__NUMBERS_STEP];
     if (histogram == NULL || histogram->bins == NULL || histogram->bin_count == 0 ||
-        !coffer__numbers_fit(dtype, data, count)) {
+        !coffer__numbers_readable(dtype, data, count)) {
         return COFFER_ERR_ARGUMENT;
     }
     for (size_t done = 0; done < count; done += COFFER__NUMBERS_STEP) {

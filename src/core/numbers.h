@@ -16,7 +16,7 @@ static inline size_t coffer__numbers_parts(coffer_dtype dtype)
 }
 
 /* Whether a dtype is known and `count` elements of it can be read. */
-static inline bool coffer__numbers_fit(coffer_dtype dtype, const void *data, size_t count)
+static inline bool coffer__numbers_readable(coffer_dtype dtype, const void *data, size_t count)
 {
     return coffer__dtype_info_of(dtype)->bits > 0 && (count == 0 || data != NULL);
 }

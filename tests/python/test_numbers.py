@@ -95,7 +95,8 @@ def packed(name, codes):
 
 
 def numbers_of(name, codes):
-    return (codes != 0).astype(np.float64) if name == "BOOL" else codes.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return (codes != 0).astype(np.float64) if name == "BOOL" else codes.astype(np.float64)
 
 
 def chunks(rng, name, data):

@@ -651,9 +651,7 @@ def compare(a: Tensor, b: Tensor, /) -> tuple[bool, int, float, float]:
 
 def statistics(
     tensor: Tensor, bins: int, /
-) -> tuple[
-    int, int, int, int, int, int, float | None, float | None, tuple[float, float] | tuple[None, None], list[int]
-]:
+) -> tuple[int, int, int, int, int, int, float | None, float | None, float | None, float | None, list[int]]:
     """Of a whole tensor: how many numbers it has, finite ones, NaN, infinite, zero and subnormal ones; the least and the greatest;
     mean and standard deviation; and how many lie in each of `bins` bins between the ends."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Statistics(NamedTuple):
     """What `coffer stats` shows of a tensor. An element of C64 is two numbers, and BOOL has 0 and 1."""
 
-    count: int
+    numbers: int
     finite: int
     nan: int
     infinite: int
@@ -33,5 +33,4 @@ def statistics(tensor: Tensor, *, bins: int = 0) -> Statistics:
 
     bins  of a histogram, for which the tensor is read a second time; 0: none
     """
-    *counts, low, high, (mean, deviation), histogram = _native.statistics(tensor, bins)
-    return Statistics(*counts, low, high, mean, deviation, histogram)
+    return Statistics(*_native.statistics(tensor, bins))

@@ -130,16 +130,23 @@ static PyObject *numbers_of_bins(const uint64_t *bins, size_t count)
     return list;
 }
 
+/* None when no number is finite. */
+static PyObject *numbers_measure(const coffer_statistics *found, double value)
+{
+    if (found->finite == 0) {
+        Py_RETURN_NONE;
+    }
+    return PyFloat_FromDouble(value);
+}
+
 static PyObject *numbers_found(const coffer_statistics *found, PyObject *bins)
 {
-    const double deviation = coffer_statistics_deviation(found);
-    PyObject *measures =
-        found->finite > 0 ? Py_BuildValue("(dd)", found->mean, deviation) : Py_BuildValue("(OO)", Py_None, Py_None);
-    return Py_BuildValue("(KKKKKKNNNN)", (unsigned long long)found->count, (unsigned long long)found->finite,
+    return Py_BuildValue("(KKKKKKNNNNN)", (unsigned long long)found->count, (unsigned long long)found->finite,
                          (unsigned long long)found->nan, (unsigned long long)found->infinite,
                          (unsigned long long)found->zeros, (unsigned long long)found->subnormal,
                          numbers_end(found, found->min, found->min_bits),
-                         numbers_end(found, found->max, found->max_bits), measures, bins);
+                         numbers_end(found, found->max, found->max_bits), numbers_measure(found, found->mean),
+                         numbers_measure(found, coffer_statistics_deviation(found)), bins);
 }
 
 /* The second walk is for the histogram, whose ends the first one finds. */

@@ -28,7 +28,7 @@ def file(tmp_path):
 def test_weights(file):
     array = file["weights"].numpy().astype(np.float64)
     found = coffer.statistics(file["weights"], bins=10)
-    assert (found.count, found.finite, found.min, found.max) == (array.size, array.size, array.min(), array.max())
+    assert (found.numbers, found.finite, found.min, found.max) == (array.size, array.size, array.min(), array.max())
     assert found.mean == pytest.approx(array.mean(), abs=1e-12) and found.std == pytest.approx(array.std())
     assert found.histogram == np.histogram(array, 10)[0].tolist()
 
