@@ -184,7 +184,8 @@ typedef struct coffer_parse_options {
     bool unknown_dtypes;      /* accept dtypes not known, as a note; their size is what data_offsets say */
     bool hidden_bytes;        /* accept bytes other than spaces in a bintensors header's padding, as a note */
     coffer_format format; /* what the file is; COFFER_FORMAT_ANY: by its content, which is never taken for layout A */
-    bool loose_metadata;  /* accept values of the metadata that are no strings, as their JSON text; since 0.2 */
+    /* Accept values of the metadata that are no strings, as their JSON text, and NaN and Infinity. Since 0.2. */
+    bool loose_metadata;
 } coffer_parse_options;
 #define COFFER_PARSE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \

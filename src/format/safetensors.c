@@ -737,6 +737,19 @@ static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_le
     return COFFER_OK;
 }
 
+/* The length of a number that is none in JSON, as Python and others write it; else 0. */
+static size_t not_finite_length(const coffer__json *json)
+{
+    static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t length = coffer__text_len(words[i]);
+        if (length <= coffer__left(&json->in) && memcmp(json->in.base + json->in.position, words[i], length) == 0) {
+            return length;
+        }
+    }
+    return 0;
+}
+
 /* Reads a value. One that is no string is its JSON text, where that is accepted: it is no longer than the header, and has no
    NUL in it. Two containers are open. */
 static coffer_status read_value(header_reader *reader, char *text, uint32_t *text_len)
@@ -749,7 +762,9 @@ static coffer_status read_value(header_reader *reader, char *text, uint32_t *tex
         return coffer__json_type_error(json, "a value of the metadata", "a string");
     }
     const size_t from = json->in.position;
-    const coffer_status status = coffer__json_skip(json, 2, &reader->scratch);
+    const size_t length = not_finite_length(json);
+    json->in.position += length;
+    const coffer_status status = length > 0 ? COFFER_OK : coffer__json_skip(json, 2, &reader->scratch);
     if (status != COFFER_OK) {
         return status;
     }

@@ -353,7 +353,9 @@ static bool edit_accepts(edit_job *job, coffer_status status, const coffer_error
         job->end = err->expected;
         return true;
     }
-    const bool loose = job->mends && status == COFFER_ERR_TYPE && !job->loose;
+    /* NaN and Infinity are no JSON. Whatever else is none is refused again. */
+    const bool is_value = status == COFFER_ERR_TYPE || status == COFFER_ERR_JSON;
+    const bool loose = job->mends && is_value && !job->loose;
     job->loose = job->loose || loose;
     return loose;
 }

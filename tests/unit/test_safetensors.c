@@ -661,7 +661,9 @@ static void test_the_place_of_the_metadata(void **state)
 static void test_metadata_that_are_no_strings(void **state)
 {
     (void)state;
-    static const char *const values[] = { "1", "-0.5e3", "true", "null", "[]", "{\"a\": [\"\\n\", 2]}" };
+    static const char *const values[] = { "1",         "-0.5e3", "true",    "null", "[]", "{\"a\": [\"\\n\", 2]}",
+                                          "-Infinity", "NaN",    "Infinity" };
+    static const size_t json_count = 7; /* the other two begin as nothing in JSON does */
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char json[64];
         size_t len = 0;
@@ -676,8 +678,39 @@ static void test_metadata_that_are_no_strings(void **state)
         assert_int_equal(len, strlen(values[i]));
         coffer_table_free(table);
         options.loose_metadata = false;
-        assert_int_equal(coffer_parse(&table, NULL, json, (size_t)size + 8, NULL, &options, &err), COFFER_ERR_TYPE);
+        assert_int_equal(coffer_parse(&table, NULL, json, (size_t)size + 8, NULL, &options, &err),
+                         i < json_count ? COFFER_ERR_TYPE : COFFER_ERR_JSON);
         assert_int_equal(err.offset, 8 + strlen("{\"__metadata__\":{\"\":"));
+    }
+}
+
+/* Only a whole value of the metadata, and only in that spelling. */
+static void test_numbers_that_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        uint64_t offset;
+    } texts[] = {
+        { "{\"__metadata__\":{\"\":NaNs}}", 23 },
+        { "{\"__metadata__\":{\"\":nan}}", 20 },
+        { "{\"__metadata__\":{\"\":[NaN]}}", 21 },
+        { "{\"__metadata__\":{\"\":Na", 20 },
+        { "{\"__metadata__\":{\"\":+Infinity}}", 20 },
+        { "{\"__metadata__\":{\"\":-Infinit}}", 21 },
+        { "{\"__metadata__\":NaN}", 16 },
+        { "{\"__metadata__\":{\"\":NaN", 23 },
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char json[64] = { (char)strlen(texts[i].json) };
+        coffer_table *table = NULL;
+        coffer_error err;
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        options.loose_metadata = true;
+        memcpy(json + 8, texts[i].json, strlen(texts[i].json));
+        assert_int_not_equal(coffer_parse(&table, NULL, json, strlen(texts[i].json) + 8, NULL, &options, &err),
+                             COFFER_OK);
+        assert_int_equal(err.offset, 8 + texts[i].offset);
     }
 }
 
@@ -982,6 +1015,7 @@ int main(void)
         cmocka_unit_test(test_nearly_usual_is_refused_where_it_differs),
         cmocka_unit_test(test_the_place_of_the_metadata),
         cmocka_unit_test(test_metadata_that_are_no_strings),
+        cmocka_unit_test(test_numbers_that_are_none),
         cmocka_unit_test(test_unknown_keys_with_deep_values),
         cmocka_unit_test(test_a_window_for_deep_values),
         cmocka_unit_test(test_a_member_that_is_taken_back),

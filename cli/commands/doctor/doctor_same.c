@@ -132,7 +132,7 @@ void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, co
     coffer_error err;
     coffer_mended_file mended = COFFER_MENDED_FILE_INIT;
     const doctor_entry *entry = doctor_entry_of(folder, name);
-    const bool may = status == COFFER_ERR_TRAILING_BYTES || status == COFFER_ERR_TYPE;
+    const bool may = status == COFFER_ERR_TRAILING_BYTES || status == COFFER_ERR_TYPE || status == COFFER_ERR_JSON;
     char *path = finding != NULL && may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
     if (path != NULL && coffer_mend_file(path, NULL, true, &mended, &err) == COFFER_OK) {
         tell_looks(folder->doctor, finding, &mended);
