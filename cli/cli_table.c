@@ -5,10 +5,11 @@
 #include <string.h>
 
 const cli_command *const CLI_COMMANDS[] = {
-    &cli_info,   &cli_ls,    &cli_browse,     &cli_check,        &cli_doctor,  &cli_get,        &cli_meta,   &cli_align,
-    &cli_rename, &cli_drop,  &cli_cast,       &cli_stats,        &cli_diff,    &cli_convert,    &cli_scan,   &cli_split,
-    &cli_merge,  &cli_index, &cli_merge_lora, &cli_extract_lora, &cli_average, &cli_hash,       &cli_verify, &cli_fetch,
-    &cli_plan,   &cli_load,  &cli_devices,    &cli_keep,         &cli_report,  &cli_completion, &cli_help,   NULL,
+    &cli_info,         &cli_ls,      &cli_browse, &cli_check,      &cli_doctor, &cli_get,   &cli_meta,
+    &cli_align,        &cli_rename,  &cli_drop,   &cli_cast,       &cli_stats,  &cli_diff,  &cli_convert,
+    &cli_scan,         &cli_split,   &cli_merge,  &cli_pack,       &cli_unpack, &cli_index, &cli_merge_lora,
+    &cli_extract_lora, &cli_average, &cli_hash,   &cli_verify,     &cli_fetch,  &cli_plan,  &cli_load,
+    &cli_devices,      &cli_keep,    &cli_report, &cli_completion, &cli_help,   NULL,
 };
 
 static const cli_option TOP_OPTIONS[] = {

@@ -222,6 +222,8 @@ extern const cli_command cli_convert;
 extern const cli_command cli_index;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
+extern const cli_command cli_pack;
+extern const cli_command cli_unpack;
 extern const cli_command cli_merge_lora;
 extern const cli_command cli_extract_lora;
 extern const cli_command cli_average;
