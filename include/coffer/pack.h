@@ -10,9 +10,10 @@ extern "C" {
 #endif
 
 /*
- * A packed file is a file of tensors in which some have become smaller; docs/packed.md describes it. coffer_open shows what was
- * packed: its tensors, sizes, offsets and metadata. Reads decode, and verify what they decode; coffer_data has no packed
- * file's bytes (COFFER_ERR_NOT_MAPPED). Metadata cannot be edited in place (COFFER_ERR_PACKED).
+ * A packed file is a file of tensors in which some have become smaller; docs/packed.md describes it. coffer_open
+ * shows what was packed: its tensors, sizes, offsets and metadata. Reads decode, and verify what they decode;
+ * coffer_data has no packed file's bytes (COFFER_ERR_NOT_MAPPED). Metadata cannot be edited in place
+ * (COFFER_ERR_PACKED).
  */
 
 /* How a file is packed or unpacked. Since 0.2. */
@@ -37,25 +38,28 @@ typedef struct coffer_pack_result {
 } coffer_pack_result;
 
 /*
- * Packs file `shard` of a model into a new file at `path`, as coffer_writer_open writes one; NULL: nothing is written, and only
- * *result (may be NULL) says what would be. The result does not depend on the number of threads. Every chunk is decoded and
- * compared before it is written. Memory: at most 2 MiB a thread, 16 bytes for each 65,536 elements, and twice the header.
- * COFFER_ERR_PACKED when it is packed already, COFFER_ERR_UNSUPPORTED for another format than safetensors,
- * COFFER_ERR_CHANGED when the file changed in between. Since 0.2.
+ * Packs file `shard` of a model into a new file at `path`, as coffer_writer_open writes one; NULL: nothing is
+ * written, and only *result (may be NULL) says what would be. The result does not depend on the number of threads.
+ * Every chunk is decoded and compared before it is written. Memory: at most 2 MiB a thread, 16 bytes for each 65,536
+ * elements, and twice the header. COFFER_ERR_PACKED when it is packed already, COFFER_ERR_UNSUPPORTED for another
+ * format than safetensors, COFFER_ERR_CHANGED when the file changed in between. Since 0.2.
  */
 COFFER_API coffer_status coffer_pack_shard(const coffer *model, size_t shard, const char *path,
                                            const coffer_pack_options *options, coffer_pack_result *result,
                                            coffer_error *err);
-/* Writes the original of a packed file to `path`, byte for byte, and compares its SHA-256 with the one that is recorded before it
-   is published: COFFER_ERR_PACK_CHECKSUM. COFFER_ERR_ARGUMENT when the file is not packed. Since 0.2. */
+/* Writes the original of a packed file to `path`, byte for byte, and compares its SHA-256 with the one that is
+   recorded before it is published: COFFER_ERR_PACK_CHECKSUM. COFFER_ERR_ARGUMENT when the file is not packed. Since
+   0.2. */
 COFFER_API coffer_status coffer_unpack_shard(const coffer *model, size_t shard, const char *path,
                                              const coffer_pack_options *options, coffer_error *err);
 
-/* Bytes of shard `shard`'s file as it is stored: those of the packed file, where it is one; else coffer_shard_size. Since 0.2. */
+/* Bytes of shard `shard`'s file as it is stored: those of the packed file, where it is one; else coffer_shard_size.
+   Since 0.2. */
 COFFER_API uint64_t coffer_shard_stored_size(const coffer *model, size_t shard);
 /* Whether the file is packed. Since 0.2. */
 COFFER_API bool coffer_shard_is_packed(const coffer *model, size_t shard);
-/* Bytes of a tensor as it is stored: fewer than tensor->size where it is packed. 0 for a tensor of another model. Since 0.2. */
+/* Bytes of a tensor as it is stored: fewer than tensor->size where it is packed. 0 for a tensor of another model.
+   Since 0.2. */
 COFFER_API uint64_t coffer_tensor_stored_size(const coffer *model, const coffer_tensor *tensor);
 
 #ifdef __cplusplus
