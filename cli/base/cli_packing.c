@@ -165,7 +165,7 @@ int cli_packing(cli *app, const cli_arguments *arguments, bool unpack)
     const bool dry = cli_given(arguments, CLI_OPTION_DRY_RUN);
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
     if (!dry && (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0)) {
-        return cli_usage_error(app, "name the new file, or the folder for several: -o OUTPUT");
+        return cli_usage_error(app, "name the new file, or the folder for several: -o FILE");
     }
     int code = CLI_EXIT_OK;
     cli_packing_job job = { .app = app, .path = arguments->names[0], .output = dry ? NULL : output, .unpack = unpack };

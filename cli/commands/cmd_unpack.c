@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer unpack MODEL -o OUTPUT: a packed file as it was. */
+/* coffer unpack MODEL -o FILE: a packed file as it was. */
 #include "cli_options.h"
 #include "cli_packing.h"
 
@@ -9,8 +9,8 @@ static int run_unpack(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option UNPACK_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "OUTPUT", "the new file, or the folder for several", NULL },
-    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite OUTPUT", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file, or the folder for several", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
@@ -26,7 +26,7 @@ const cli_command cli_unpack = {
     .summary = "write the original of a packed model",
     .usage = "MODEL",
     .about = "Writes the original of a packed file, byte for byte, and compares its SHA-256 with the recorded one\n"
-             "before the new file appears. Of a model of several files OUTPUT is a folder.\n"
+             "before the new file appears. Of a model of several files FILE is a folder.\n"
              "\n"
              "JSON: as of coffer pack.\n",
     .options = UNPACK_OPTIONS,

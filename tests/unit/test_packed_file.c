@@ -283,7 +283,7 @@ static void test_headers(void **state)
     assert_opens(bytes, size, "coffer.header", "coffer.heaver", COFFER_ERR_PACK_FILE);
     assert_opens(bytes, size, "\\\"bf16\\\"", "\\\"bf17\\\"", COFFER_ERR_PACK_FILE);
     assert_opens(bytes, size, "\\\"bf16\\\"", "\\\"bf16]\"", COFFER_ERR_JSON);
-    assert_opens(bytes, size, "\\\"dtype\\\":\\\"F16\\\"", "\\\"dtype\\\":\\\"U16\\\"", COFFER_OK);
+    assert_opens(bytes, size, "\\\"dtype\\\":\\\"F16\\\"", "\\\"dtype\\\":\\\"U16\\\"", COFFER_ERR_PACK_FILE);
     free(bytes);
 }
 
