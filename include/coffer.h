@@ -11,6 +11,7 @@
  *   coffer/write.h       writing: declare every tensor, push bodies in any order, publish atomically
  *   coffer/edit.h        editing: metadata of a file changed in place
  *   coffer/rewrite.h     models written again: renamed, cast, aligned, without some tensors, in another format
+ *   coffer/pack.h        packed files: the same tensors, without loss, in fewer bytes
  *   coffer/mix.h         models computed from others: adapters merged and extracted, averages
  *   coffer/convert.h     files of other programs: read without running anything of them, written as safetensors
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
@@ -35,6 +36,7 @@
 #include "coffer/mix.h"
 #include "coffer/model.h"
 #include "coffer/numbers.h"
+#include "coffer/pack.h"
 #include "coffer/rewrite.h"
 #include "coffer/table.h"
 #include "coffer/write.h"

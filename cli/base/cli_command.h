@@ -236,6 +236,8 @@ typedef struct cli_command {
     TASK(split, "Split and combine")                                                                                   \
     COMMAND(split)                                                                                                     \
     COMMAND(merge)                                                                                                     \
+    COMMAND(pack)                                                                                                      \
+    COMMAND(unpack)                                                                                                    \
     COMMAND(index)                                                                                                     \
     COMMAND(merge_lora)                                                                                                \
     COMMAND(extract_lora)                                                                                              \

@@ -224,12 +224,13 @@ typedef enum coffer_status {
     COFFER_ERR_PEER = 207,          /* another process of the same load failed */
 
     /* packed tensors: docs/packed.md */
-    COFFER_ERR_PACKED = 210,       /* a packed file or tensor where only a plain one can be used */
-    COFFER_ERR_PACK_HEAD = 211,    /* a packed tensor's first 64 bytes do not describe it */
-    COFFER_ERR_PACK_TABLE = 212,   /* its index contradicts itself, or does not match its checksum */
-    COFFER_ERR_PACK_CODE = 213,    /* one of its codes is incomplete, or longer than 11 bits */
-    COFFER_ERR_PACK_STREAM = 214,  /* the bytes of a chunk are not those of its elements */
-    COFFER_ERR_PACK_CHECKSUM = 215 /* a chunk's elements do not match their checksum */
+    COFFER_ERR_PACKED = 210,        /* a packed file or tensor where only a plain one can be used */
+    COFFER_ERR_PACK_HEAD = 211,     /* a packed tensor's first 64 bytes do not describe it */
+    COFFER_ERR_PACK_TABLE = 212,    /* its index contradicts itself, or does not match its checksum */
+    COFFER_ERR_PACK_CODE = 213,     /* one of its codes is incomplete, or longer than 11 bits */
+    COFFER_ERR_PACK_STREAM = 214,   /* the bytes of a chunk are not those of its elements */
+    COFFER_ERR_PACK_CHECKSUM = 215, /* a chunk's elements do not match their checksum */
+    COFFER_ERR_PACK_FILE = 216      /* the headers of a packed file contradict each other, or claim too much */
 } coffer_status;
 
 /* The offset of what has none. */

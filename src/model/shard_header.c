@@ -5,6 +5,7 @@
  */
 #include "alloc.h"
 #include "error.h"
+#include "packed_file.h"
 #include "parse.h"
 #include "shard.h"
 #include "table.h"
@@ -96,6 +97,21 @@ static coffer_status shard_feed(const coffer__byte_source *source, shard_reading
     }
 }
 
+/* What follows once the table of a file is there. A packed file becomes the one that was packed, unless it is to be
+   fetched as it is. */
+static coffer_status shard_take_table(coffer__shard *shard, const coffer_parse_options *parse,
+                                      const coffer_allocator *allocator, const coffer_open_options *options,
+                                      coffer_error *err)
+{
+    if (coffer__packed_file_is(shard->table) && !options->to_fetch) {
+        const coffer_status status = coffer__packed_file_open(&shard->source, &shard->table, parse, allocator, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return coffer__trust_begin(shard, options->verify, allocator, err);
+}
+
 /* Reads the header, with one read if it is of ordinary size. A longer one passes through the window
    if the source lends a descriptor: then small reads are cheap system calls. Any other source is
    asked only one more time, for all the rest. A `file_size` other than 0 is compared with where the
@@ -123,7 +139,7 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
         status = shard_feed(source, reading, &parsing, &shard->table, err);
     }
     coffer__reading_free(&parsing);
-    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+    return status == COFFER_OK ? shard_take_table(shard, &parse, allocator, options, err) : status;
 }
 
 /* Whether a file that does not end where its data do may be read without regard to its size. Its
@@ -152,6 +168,7 @@ static void shard_forget_header(coffer__shard *shard, const coffer_allocator *al
 {
     coffer__trust_free(shard, allocator);
     coffer_table_free(shard->table);
+    coffer__packed_file_close(&shard->source);
     shard->recorded = (coffer__recorded){ 0 };
     shard->trusted = NULL;
     shard->table = NULL;
@@ -200,7 +217,7 @@ static coffer_status shard_parse_whole(coffer__shard *shard, const void *bytes, 
 {
     const coffer_parse_options parse = shard_parse_options(options, file_size);
     const coffer_status status = coffer__parse_header(&shard->table, NULL, bytes, size, allocator, &parse, err);
-    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+    return status == COFFER_OK ? shard_take_table(shard, &parse, allocator, options, err) : status;
 }
 
 /* The source of a shard in memory cannot change, so it is parsed once. */

@@ -30,6 +30,7 @@
 #include "options.h"
 #include "os.h"
 #include "output_target.h"
+#include "packed_file.h"
 #include "parts.h"
 #include "patch.h"
 #include "paths.h"
@@ -343,7 +344,7 @@ static coffer_status edit_read_header_once(edit_job *job, coffer_error *err)
         }
     }
     job->old_size = status == COFFER_OK ? (size_t)coffer_table_data_offset(job->table) : 0;
-    return status;
+    return status == COFFER_OK ? coffer__packed_file_refuse(job->table, err) : status;
 }
 
 /* Whether a fault is one that is mended and was not accepted yet. It is from now on. */

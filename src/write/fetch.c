@@ -13,6 +13,7 @@
 #include "error.h"
 #include "fnv.h"
 #include "options.h"
+#include "packed_file.h"
 #include "text.h"
 
 #include <string.h>
@@ -355,6 +356,13 @@ coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tens
                             "fetching needs a model that was opened by path or URL, and a folder");
     }
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* A packed file is fetched as it is, and can only be whole. */
+    for (size_t i = 0; tensors != NULL && i < model->shard_count && status == COFFER_OK; i++) {
+        status = coffer__packed_file_refuse(model->shards[i].table, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

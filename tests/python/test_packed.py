@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packed files: the vectors, written by another hand than the library's, against the library, and what it packs against a reader
+in Python that was written from docs/packed.md."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+
+import packed_reader
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+CLI = os.environ["COFFER_CLI"]
+FOLDER = TESTS / "vectors" / "packed"
+PACKED = sorted(FOLDER.glob("*.safetensors"))
+
+
+def coffer(*arguments):
+    return subprocess.run([CLI, *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_the_folder_is_what_its_generator_writes():
+    subprocess.run([sys.executable, FOLDER / "make_packed.py", "--check"], check=True)
+    assert len(PACKED) > 30
+
+
+@pytest.mark.parametrize("path", PACKED, ids=lambda path: path.stem)
+def test_verdicts(path, tmp_path):
+    result = coffer("unpack", path, "-o", tmp_path / "plain", "--json")
+    code = re.fullmatch(r"ok__\w+|err_([A-Z_]+)__\w+", path.stem)[1]
+    if code is None:
+        assert result.returncode == 0, result.stderr
+        assert (tmp_path / "plain").read_bytes() == packed_reader.original(path.read_bytes())
+    else:
+        assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (1, code)
+        assert os.listdir(tmp_path) == []
+        assert coffer("get", path, "plain").returncode == 0  # the other tensor of the file is whole
+
+
+def test_the_library_packs_what_the_reader_reads(tmp_path):
+    rng = random.Random(3)
+    top = [rng.choice([56, 57, 58, 59, 59, 60, 60, 60, 61, 61, 184, 187, 188]) for _ in range(70000)]
+    values = b"".join(struct.pack("BB", rng.randrange(256), byte) for byte in top)
+    header = json.dumps({"t": {"dtype": "BF16", "shape": [70000], "data_offsets": [0, 140000]}}).encode()
+    plain = struct.pack("<Q", len(header)) + header + values
+    (tmp_path / "plain.safetensors").write_bytes(plain)
+    assert coffer("pack", tmp_path / "plain.safetensors", "-o", tmp_path / "packed.safetensors").returncode == 0
+    packed = (tmp_path / "packed.safetensors").read_bytes()
+    assert len(packed) < len(plain) * 3 / 4
+    assert packed_reader.original(packed) == plain
+
+
+def test_models_of_several_files(tmp_path):
+    rng = random.Random(4)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    weight_map = {}
+    for i in (1, 2):
+        values = bytes(rng.choice([7, 7, 7, 9, 12]) for _ in range(100000))
+        header = json.dumps({f"t{i}": {"dtype": "I8", "shape": [100000], "data_offsets": [0, 100000]}}).encode()
+        name = f"model-0000{i}-of-00002.safetensors"
+        (folder / name).write_bytes(struct.pack("<Q", len(header)) + header + values)
+        weight_map[f"t{i}"] = name
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    assert coffer("pack", folder, "-o", tmp_path / "packed").returncode == 0
+    assert coffer("diff", folder, tmp_path / "packed").returncode == 0
+    assert coffer("unpack", tmp_path / "packed", "-o", tmp_path / "again").returncode == 0
+    for path in folder.iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_what_cannot_stay_packed_says_so(tmp_path):
+    path = FOLDER / "ok__bf16_raw_huff.safetensors"
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes(path.read_bytes())
+    for arguments in (["meta", copy, "--set", "a=b", "--in-place"], ["pack", copy, "-o", tmp_path / "new"]):
+        result = coffer(*arguments)
+        assert result.returncode != 0 and "packed" in result.stderr, arguments
+    assert copy.read_bytes() == path.read_bytes()
+    assert coffer("unpack", copy).returncode == 2
+    assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode != 0

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packed files: whatever reads the original reads the same of the packed file, whole, in parts and as slices; unpacking gives
+ * the same bytes; the number of threads changes nothing; and a file that contradicts itself is refused by its code.
+ */
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "support_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLAIN work_path("plain.safetensors")
+#define PACKED work_path("packed.safetensors")
+#define BACK work_path("back.safetensors")
+
+static uint32_t next_number(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static const struct {
+    const char *name;
+    coffer_dtype dtype;
+    size_t rank;
+    uint64_t shape[3];
+} TENSORS[] = {
+    { "bf16", COFFER_BF16, 2, { 300, 701, 0 } }, { "e4m3", COFFER_F8_E4M3, 2, { 70, 1500, 0 } },
+    { "f32", COFFER_F32, 3, { 3, 130, 257 } },   { "i64", COFFER_I64, 1, { 70000, 0, 0 } },
+    { "noise", COFFER_U8, 1, { 100000, 0, 0 } }, { "small", COFFER_F32, 0, { 0, 0, 0 } },
+    { "zeros", COFFER_F16, 2, { 400, 300, 0 } }, { "none", COFFER_F16, 2, { 0, 300, 0 } },
+};
+#define TENSOR_COUNT (sizeof TENSORS / sizeof TENSORS[0])
+
+/* Bytes of which the highest of each element is one of few. */
+static void fill(size_t i, uint8_t *bytes, size_t size)
+{
+    const size_t element = coffer_dtype_bits(TENSORS[i].dtype) / 8;
+    uint32_t state = (uint32_t)i;
+    for (size_t k = 0; k < size; k++) {
+        const uint32_t random = next_number(&state);
+        const bool top = k % element == element - 1;
+        bytes[k] = strcmp(TENSORS[i].name, "zeros") == 0 ? 0
+                   : top && i != 4                       ? (uint8_t)(56 + (random & random >> 3 & random >> 5 & 7))
+                   : TENSORS[i].dtype == COFFER_I64      ? 0
+                                                         : (uint8_t)random;
+    }
+}
+
+static void write_plain(void)
+{
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_header_set_metadata(header, "format", 6, "p\"\\\xC3\xBC", 5, NULL), COFFER_OK);
+    for (size_t i = 0; i < TENSOR_COUNT; i++) {
+        assert_int_equal(coffer_header_add(header, TENSORS[i].name, strlen(TENSORS[i].name), TENSORS[i].dtype,
+                                           TENSORS[i].shape, TENSORS[i].rank, NULL),
+                         COFFER_OK);
+    }
+    assert_int_equal(coffer_writer_open(&writer, header, PLAIN, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < TENSOR_COUNT; i++) {
+        const size_t size = (size_t)coffer_header_at(header, i)->size;
+        uint8_t *bytes = malloc(size + 1);
+        fill(i, bytes, size);
+        assert_int_equal(coffer_writer_write(writer, i, 0, bytes, size, NULL), COFFER_OK);
+        free(bytes);
+    }
+    assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+}
+
+static coffer *open_file(const char *path)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    if (coffer_open(&model, path, NULL, &err) != COFFER_OK) {
+        fail_msg("%s: %s", path, err.message);
+    }
+    return model;
+}
+
+static uint8_t *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    uint8_t *bytes = malloc(*size + 1);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    (void)fclose(file);
+    return bytes;
+}
+
+static void assert_same_file(const char *a, const char *b)
+{
+    size_t a_size = 0;
+    size_t b_size = 0;
+    uint8_t *a_bytes = read_file(a, &a_size);
+    uint8_t *b_bytes = read_file(b, &b_size);
+    assert_int_equal(a_size, b_size);
+    assert_memory_equal(a_bytes, b_bytes, a_size);
+    free(a_bytes);
+    free(b_bytes);
+}
+
+static void pack_with(uint32_t threads, const char *path, coffer_pack_result *result)
+{
+    coffer *model = open_file(PLAIN);
+    coffer_pack_options options = COFFER_PACK_OPTIONS_INIT;
+    options.threads = threads;
+    assert_int_equal(coffer_pack_shard(model, 0, path, &options, result, NULL), COFFER_OK);
+    coffer_close(model);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    work_dir_make();
+    write_plain();
+    pack_with(1, PACKED, NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    work_dir_remove();
+    return 0;
+}
+
+static void test_comes_back(void **state)
+{
+    (void)state;
+    coffer *model = open_file(PACKED);
+    assert_int_equal(coffer_unpack_shard(model, 0, BACK, NULL, NULL), COFFER_OK);
+    assert_same_file(PLAIN, BACK);
+    assert_true(coffer_shard_is_packed(model, 0));
+    size_t size = 0;
+    free(read_file(PACKED, &size));
+    assert_int_equal(coffer_shard_stored_size(model, 0), size);
+    coffer_close(model);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    coffer_pack_result first;
+    coffer_pack_result dry;
+    pack_with(3, BACK, &first);
+    assert_same_file(PACKED, BACK);
+    pack_with(2, NULL, &dry);
+    assert_int_equal(first.packed_count, 5);
+    assert_int_equal(dry.packed_count, 5);
+    assert_true(first.packed_size < first.original_size / 10 * 7);
+}
+
+/* Of tensor `i`, parts that begin and end anywhere. */
+static void assert_same_parts(const coffer *plain, const coffer *packed, const coffer_tensor *a, const coffer_tensor *b)
+{
+    uint32_t seed = 5;
+    uint8_t *expected = malloc((size_t)a->size + 1);
+    uint8_t *actual = malloc((size_t)a->size + 1);
+    for (size_t round = 0; round < 40 && a->size > 0; round++) {
+        const uint64_t offset = next_number(&seed) % a->size;
+        const uint64_t size = 1 + next_number(&seed) % (a->size - offset);
+        assert_int_equal(coffer_read_part(plain, a, offset, expected, size, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_read_part(packed, b, offset, actual, size, NULL, NULL), COFFER_OK);
+        assert_memory_equal(expected, actual, (size_t)size);
+    }
+    free(expected);
+    free(actual);
+}
+
+static void test_reads(void **state)
+{
+    (void)state;
+    coffer *plain = open_file(PLAIN);
+    coffer *packed = open_file(PACKED);
+    assert_int_equal(coffer_count(plain), coffer_count(packed));
+    for (size_t i = 0; i < coffer_count(plain); i++) {
+        const coffer_tensor *a = coffer_at(plain, i);
+        const coffer_tensor *b = coffer_at(packed, i);
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(a->dtype, b->dtype);
+        assert_int_equal(a->offset, b->offset);
+        assert_true(coffer_tensor_stored_size(packed, b) <= b->size);
+        uint8_t *expected = calloc(1, (size_t)a->size + 1);
+        uint8_t *actual = calloc(1, (size_t)a->size + 1);
+        assert_int_equal(coffer_read(plain, a, expected, a->size, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_read(packed, b, actual, b->size, NULL, NULL), COFFER_OK);
+        assert_memory_equal(expected, actual, (size_t)a->size);
+        assert_same_parts(plain, packed, a, b);
+        free(expected);
+        free(actual);
+    }
+    coffer_close(plain);
+    coffer_close(packed);
+}
+
+static void test_slices(void **state)
+{
+    (void)state;
+    static const char *const slices[][2] = {
+        { "bf16", "5:200:3, 100:107" }, { "bf16", "::-1, 3" }, { "f32", "1, :, 250:" }, { "e4m3", "69" },
+        { "f32", ":, 64:66, ::2" },
+    };
+    coffer *plain = open_file(PLAIN);
+    coffer *packed = open_file(PACKED);
+    for (size_t i = 0; i < sizeof slices / sizeof slices[0]; i++) {
+        coffer_index indices[8];
+        size_t count = 8;
+        uint64_t size = 0;
+        const coffer_tensor *a = coffer_find(plain, slices[i][0], strlen(slices[i][0]));
+        const coffer_tensor *b = coffer_find(packed, slices[i][0], strlen(slices[i][0]));
+        assert_int_equal(coffer_slice_parse(slices[i][1], strlen(slices[i][1]), indices, &count, NULL), COFFER_OK);
+        assert_int_equal(coffer_slice_shape(a, indices, count, NULL, NULL, &size, NULL), COFFER_OK);
+        uint8_t *expected = malloc((size_t)size);
+        uint8_t *actual = malloc((size_t)size);
+        assert_int_equal(coffer_read_slice(plain, a, indices, count, expected, size, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_read_slice(packed, b, indices, count, actual, size, NULL, NULL), COFFER_OK);
+        assert_memory_equal(expected, actual, (size_t)size);
+        free(expected);
+        free(actual);
+    }
+    coffer_close(plain);
+    coffer_close(packed);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer *packed = open_file(PACKED);
+    assert_int_equal(coffer_pack_shard(packed, 0, BACK, NULL, NULL, &err), COFFER_ERR_PACKED);
+    assert_null(coffer_data(packed, coffer_at(packed, 0), &err));
+    assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
+    coffer_close(packed);
+    coffer *plain = open_file(PLAIN);
+    assert_int_equal(coffer_unpack_shard(plain, 0, BACK, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_pack_shard(plain, 1, BACK, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_false(coffer_shard_is_packed(plain, 0));
+    assert_int_equal(coffer_shard_stored_size(plain, 0), coffer_shard_size(plain, 0));
+    coffer_close(plain);
+    const coffer_edit edit = { .key = "a", .key_len = 1, .value = "b", .value_len = 1 };
+    assert_int_equal(coffer_edit_metadata(PACKED, &edit, 1, NULL, NULL, &err), COFFER_ERR_PACKED);
+}
+
+/* Replaces text of the packed file's first bytes by other text of the same length, and opens it from memory. */
+static void assert_opens(const uint8_t *bytes, size_t size, const char *old, const char *fresh, coffer_status status)
+{
+    uint8_t *damaged = malloc(size);
+    memcpy(damaged, bytes, size);
+    const size_t len = strlen(old);
+    assert_int_equal(len, strlen(fresh));
+    size_t at = 8;
+    while (at + len < 8192 && memcmp(damaged + at, old, len) != 0) {
+        at++;
+    }
+    assert_memory_equal(damaged + at, old, len);
+    memcpy(damaged + at, fresh, len);
+    coffer *model = NULL;
+    coffer_error err = { .code = COFFER_OK };
+    assert_int_equal(coffer_open_memory(&model, damaged, size, NULL, &err), status);
+    assert_int_equal(err.code, status);
+    coffer_close(model);
+    free(damaged);
+}
+
+static void test_headers(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    uint8_t *bytes = read_file(PACKED, &size);
+    assert_opens(bytes, size, "\"1:", "\"2:", COFFER_ERR_PACK_FILE);
+    assert_opens(bytes, size, "\"1:1", "\"1:x", COFFER_ERR_PACK_FILE);
+    assert_opens(bytes, size, "\"1:1", "\"1:2", COFFER_ERR_TRAILING_BYTES);
+    assert_opens(bytes, size, "coffer.header", "coffer.heaver", COFFER_ERR_PACK_FILE);
+    assert_opens(bytes, size, "\\\"bf16\\\"", "\\\"bf17\\\"", COFFER_ERR_PACK_FILE);
+    assert_opens(bytes, size, "\\\"bf16\\\"", "\\\"bf16]\"", COFFER_ERR_JSON);
+    assert_opens(bytes, size, "\\\"dtype\\\":\\\"F16\\\"", "\\\"dtype\\\":\\\"U16\\\"", COFFER_ERR_PACK_FILE);
+    free(bytes);
+}
+
+static void test_every_byte_of_a_tensor(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    uint8_t *bytes = read_file(PACKED, &size);
+    coffer *model = NULL;
+    assert_int_equal(coffer_open_memory(&model, bytes, size, NULL, NULL), COFFER_OK);
+    const coffer_tensor *tensor = coffer_find(model, "zeros", 5);
+    const size_t stored = (size_t)coffer_tensor_stored_size(model, tensor);
+    uint8_t *to = malloc((size_t)tensor->size);
+    const size_t from = size - 2 * stored;
+    coffer_close(model);
+    size_t at = from;
+    while (memcmp(bytes + at, "cofferPK", 8) != 0) {
+        at++;
+    }
+    for (size_t i = 0; i < stored; i++) {
+        bytes[at + i] ^= 0x10;
+        coffer_error err;
+        assert_int_equal(coffer_open_memory(&model, bytes, size, NULL, NULL), COFFER_OK);
+        const coffer_status status = coffer_read(model, coffer_find(model, "zeros", 5), to, tensor->size, NULL, &err);
+        assert_in_range(status, COFFER_ERR_PACK_HEAD, COFFER_ERR_PACK_CHECKSUM);
+        coffer_close(model);
+        bytes[at + i] ^= 0x10;
+    }
+    free(to);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_comes_back),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_every_byte_of_a_tensor),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
