@@ -32,3 +32,19 @@ bool coffer__reader_has(const uint8_t *bytes, size_t size, const char *text)
     }
     return false;
 }
+
+coffer_status coffer__reader_index_status(coffer_status status, const void *text, size_t size, coffer_error *err)
+{
+    const char *bytes = text;
+    while (size > 0 && (bytes[size - 1] == ' ' || (bytes[size - 1] >= '\t' && bytes[size - 1] <= '\r'))) {
+        size--;
+    }
+    /* Within another object it may end with a brace, too; then the fault is at its end. */
+    const bool at_end = err != NULL && err->offset != COFFER_NO_OFFSET && err->offset >= size;
+    if (status != COFFER_ERR_JSON || (size > 0 && bytes[size - 1] == '}' && !at_end)) {
+        return status;
+    }
+    return coffer__fail_at(err, COFFER_ERR_JSON, size,
+                           "the index ends at byte %u, before its JSON does: it was cut; get the file again",
+                           (uint64_t)size);
+}

@@ -80,5 +80,7 @@ coffer_status coffer__input_files_read(const coffer__input_files *input, uint32_
                                        uint64_t offset, void *bytes, size_t size, coffer_error *err);
 /* Whether bytes have a text in them. */
 bool coffer__reader_has(const uint8_t *bytes, size_t size, const char *text);
+/* What reading an index of JSON gave, `status`; when that is no JSON because it ends too early, it says that it was cut. */
+coffer_status coffer__reader_index_status(coffer_status status, const void *text, size_t size, coffer_error *err);
 
 #endif

@@ -39,3 +39,11 @@ def test_a_whole_one_is_read(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(GOOD[name])
     subprocess.run([CLI, "convert", "-n", path], capture_output=True, text=True, timeout=60, check=True)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin.index.json", "model.weights.json"])
+@pytest.mark.parametrize("text", ['{"metadata": {}, "weight_map": {"a": "m-0', '{"metadata": {}, "weight_map": {"a": "m-0.bin"', '{"weight_map": {}\n'])
+def test_an_index_that_was_cut(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    done = subprocess.run([CLI, "convert", "-n", tmp_path / name], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "get the file again" in done.stderr, done

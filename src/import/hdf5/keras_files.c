@@ -294,7 +294,7 @@ static coffer_status keras_index_read(keras_index *index, const coffer__input_fi
     }
     coffer_status status = coffer__input_files_read(input, 0, input->size, 0, index->text, index->text_size, err);
     if (status == COFFER_OK) {
-        status = keras_read_text(index, err);
+        status = coffer__reader_index_status(keras_read_text(index, err), index->text, index->text_size, err);
     }
     if (status == COFFER_OK) {
         status = keras_read_files(index, err);

@@ -41,7 +41,9 @@ static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__index_read(&t->index, t->text, t->text_size, coffer__model_dir_check_name, t->plan->allocator, err);
+    return coffer__reader_index_status(
+        coffer__index_read(&t->index, t->text, t->text_size, coffer__model_dir_check_name, t->plan->allocator, err),
+        t->text, t->text_size, err);
 }
 
 /* Reads one file by whichever of torch's readers knows it. */
