@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system. This header and the files os_*.c are the only ones that name it. A port is a
- * second set of os_*.c with these contracts: os_windows_*.c is one.
+ * The operating system. The files of this room and the folders in it are the only ones that name it. A port is a
+ * folder with these contracts: windows is one, posix with linux another; none has the answers of a system that lacks
+ * something.
  *
  *   - Functions that can fail for the system's reasons return 0 or a positive errno. Callers turn that
  *     into a coffer_status; errno_status.h does it in one line.

@@ -52,8 +52,8 @@ stage_format() {
 stage_clang_tidy() {
     cmake --preset check-clang-asan >/dev/null
     local tidy=(xargs tools/check/tidy.py -p build/check-clang-asan)
-    # Without tools/check/analysis.h: error.c, which defines what that redefines, and os_*.c, which choose the system's
-    # features before they include anything. They return errno, and the analyser believes that it may be 0 after a failure.
+    # Without tools/check/analysis.h: error.c, which defines what that redefines, and src/os, which chooses the system's
+    # features before it includes anything. It returns errno, and the analyser believes that it may be 0 after a failure.
     # Nowhere the files of Windows, which is not this system, nor cli_no_sandbox.c, which this system does without.
     local elsewhere='/(os|cli)_(\w+_)?windows(_\w+)?\.c$|/cli_no_sandbox\.c$' apart
     mapfile -t apart < <(c_files '\.c$' src | grep -E '^src/(core/error|os/(\w+/)?os_\w+)\.c$' | grep -vE "$elsewhere")

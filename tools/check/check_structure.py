@@ -254,7 +254,7 @@ def check_system_headers(tree):
 
 
 def check_threads(tree):
-    """One file starts threads, the thread pool; os_*.c may have one of its own."""
+    """One file starts threads, the thread pool; src/os may have one of its own."""
     for file in tree.code("src"):
         if file == "src/io/thread_pool.c" or OS_FILES.fullmatch(file):
             continue

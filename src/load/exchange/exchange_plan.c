@@ -149,7 +149,7 @@ static uint64_t exchange_cell(const coffer_exchange *exchange, uint64_t memory)
         size = wanted > size ? wanted : size;
     }
     const uint64_t share = size / EXCHANGE_CHUNKS < memory ? size / EXCHANGE_CHUNKS : memory;
-    while (cell > EXCHANGE_PAGE && cell > share / exchange->world) {
+    while (cell > EXCHANGE_PAGE && cell * exchange->world > share) {
         cell /= 2;
     }
     return cell;

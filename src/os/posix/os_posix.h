@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files os_*.c share. They need POSIX, and use of Linux what makes saving atomic and fast: unnamed
+ * What the files of posix and linux share. They need POSIX, and use of Linux what makes saving atomic and fast: unnamed
  * files, reserved space, copies in the kernel, clones, huge pages. Where a system lacks such a call, the
  * function returns EOPNOTSUPP and its caller has a way without it.
  *

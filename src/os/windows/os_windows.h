@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files os_windows_*.c share. They are the port to Windows, 10 and later; on other systems they are empty.
+ * What the files of windows share. They are the port to Windows, 10 and later; on other systems they are empty.
  *
  *   - A descriptor is one of the C runtime, with a handle of the system below it. Two runtimes in one process do not
  *     know each other's descriptors.
