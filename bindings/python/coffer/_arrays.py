@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._dtypes import FORMAT, framework_shape, numpy_dtype
+from ._dtypes import FORMAT, framework_shape, numpy_dtype, torch_dtype
 from ._errors import NoDtypeError
-from ._frameworks import framework_of_object, is_host, to_flax, torch_dtype
+from ._frameworks import framework_of_object, is_host, to_flax
 
 if TYPE_CHECKING:
     import numpy as np

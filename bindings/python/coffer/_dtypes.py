@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 from ._errors import PackedError, build, no_dtype
 from ._native import DTYPES
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
 FRAMEWORK = DTYPES
@@ -67,6 +69,11 @@ def file_shape(dtype: str, shape: Sequence[int]) -> Sequence[int]:
     return [*shape[:-1], 2 * shape[-1]] if shape and is_packed(dtype) else shape
 
 
+def typed(tensor: Any, dtype: Any, format_dtype: str, shape: tuple[int, ...]) -> Any:
+    """A tensor of bytes, seen as what they are."""
+    return tensor.view(dtype).view(framework_shape(format_dtype, shape))
+
+
 # ---- numpy ------------------------------------------------------------------------------------------------------------
 
 
@@ -87,3 +94,28 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
         raise no_dtype(dtype, f"numpy has no dtype for {dtype}; ml_dtypes has one: pip install ml_dtypes") from None
     extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return extended
+
+
+# ---- Frameworks whose tensors view memory -----------------------------------------------------------------------------
+
+
+def torch_dtype(dtype_str: str) -> Any:
+    """torch's dtype for one of a file."""
+    import torch
+
+    try:
+        return getattr(torch, framework_name(dtype_str))
+    except AttributeError:
+        message = f"torch {torch.__version__} has no dtype for {dtype_str}; a newer one may have it"
+        raise no_dtype(dtype_str, message) from None
+
+
+def paddle_dtype(dtype_str: str) -> Any:
+    """paddle's dtype for one of a file."""
+    import paddle
+
+    name = framework_name(dtype_str)
+    # What paddle calls uint16 is bfloat16.
+    if dtype_str == "U16" or not hasattr(paddle, name):
+        raise no_dtype(dtype_str, f"paddle has no dtype for {dtype_str}")
+    return getattr(paddle, name)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from .compat import SafetensorError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Error(SafetensorError):
@@ -135,9 +136,9 @@ _ALLOWED = {"LINKED": "follow_links=True", "SHADOWED": "force=True"}
 
 
 # What the library calls the options of the command, and the command itself; functions here have arguments of the same names.
-_OPTION = re.compile(r"(?<![\w-])--(arch|bytes-as|complex128|constants|dequantize|packed|raw|skip-unsupported)(?: f64x2)?(?![\w-])")
+_OPTION = r"(?<![\w-])--(arch|bytes-as|complex128|constants|dequantize|packed|raw|skip-unsupported)(?: f64x2)?(?![\w-])"
 _PLACE = "name another place for the new model"
-_RECOVER = re.compile(r"coffer meta --recover ('[^']*'|\S+)")
+_RECOVER = r"coffer meta --recover ('[^']*'|\S+)"
 
 
 def worded(message: str) -> str:
@@ -145,9 +146,11 @@ def worded(message: str) -> str:
     message = message.replace(_PLACE, f"{_PLACE} (output)")
     if "--" not in message:
         return message
-    message = _RECOVER.sub(lambda found: f"coffer.recover({found[1].strip(chr(39))!r})", message)
+    import re  # which most programs that import this do without
+
+    message = re.sub(_RECOVER, lambda found: f"coffer.recover({found[1].strip(chr(39))!r})", message)
     message = message.replace("`coffer hash --write`", "coffer.record_digests")
-    return _OPTION.sub(lambda found: f"the option {found[1].replace('-', '_')}", message)
+    return re.sub(_OPTION, lambda found: f"the option {found[1].replace('-', '_')}", message)
 
 
 def _make(code: str, attributes: dict[str, object]) -> Error:

@@ -13,19 +13,21 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
-from ._dtypes import FORMAT, FRAMEWORK, framework_name, framework_shape, is_packed, numpy_dtype
+from ._dtypes import FORMAT, FRAMEWORK, framework_shape, is_packed, numpy_dtype, paddle_dtype, torch_dtype, typed
 from ._errors import no_dtype, wrong_argument, wrong_type
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
     from . import _native
+    from ._native import Progress
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-Progress = Callable[[int, int], object]
 # The part of a tensor that an index names, unread.
 Choose = Callable[["_native.Model", str, object], "_native.Tensor"]
 # A tensor to write: its name, its framework's name of its dtype, its shape, and where in memory its bytes are, and how many.
@@ -252,11 +254,6 @@ def is_host(device: Any) -> bool:
     return device is None or str(device).partition(":")[0] == "cpu"
 
 
-def typed(tensor: Any, dtype: Any, format_dtype: str, shape: tuple[int, ...]) -> Any:
-    """A tensor of bytes, seen as what they are."""
-    return tensor.view(dtype).view(framework_shape(format_dtype, shape))
-
-
 class TorchFramework(ViewFramework):
     as_bytes = frozenset(
         dtype for dtype, name in FRAMEWORK.items() if name.startswith(("uint", "float8", "float4")) and name != "uint8"
@@ -284,12 +281,8 @@ class TorchFramework(ViewFramework):
         return Staging(self.device, [tensor.nbytes]).copied(tensor)
 
     def all_copied(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
-        from ._load import everything_on
         from ._torch_staging import Staging
 
-        loaded = everything_on(self, model, progress)
-        if loaded is not None:
-            return loaded
         infos = model.infos()
         for dtype in model.dtypes():
             self.dtype(dtype)
@@ -327,17 +320,6 @@ def of_memory(memory: bytearray, dtype: str, shape: tuple[int, ...]) -> Any:
     return typed(flat, torch_dtype(dtype), dtype, shape)
 
 
-def torch_dtype(dtype_str: str) -> Any:
-    """torch's dtype for one of a file."""
-    import torch
-
-    try:
-        return getattr(torch, framework_name(dtype_str))
-    except AttributeError:
-        message = f"torch {torch.__version__} has no dtype for {dtype_str}; a newer one may have it"
-        raise no_dtype(dtype_str, message) from None
-
-
 class PaddleFramework(ViewFramework):
     def __init__(self, device: str | int) -> None:
         from paddle.utils import dlpack
@@ -363,17 +345,6 @@ class PaddleFramework(ViewFramework):
 def paddle_size(tensor: Any) -> int:
     """Bytes of a paddle tensor."""
     return int(math.prod(tensor.shape) * tensor.element_size())
-
-
-def paddle_dtype(dtype_str: str) -> Any:
-    """paddle's dtype for one of a file."""
-    import paddle
-
-    name = framework_name(dtype_str)
-    # What paddle calls uint16 is bfloat16.
-    if dtype_str == "U16" or not hasattr(paddle, name):
-        raise no_dtype(dtype_str, f"paddle has no dtype for {dtype_str}")
-    return getattr(paddle, name)
 
 
 # ---- Which one --------------------------------------------------------------------------------------------------------

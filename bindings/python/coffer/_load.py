@@ -18,10 +18,11 @@ from ._file import File
 from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host, of_memory
 from ._places import Item, Place, Rooms, reaches
 from ._plan import Plan, plan_of
-from ._progress import Shown, shown
+from ._progress import shown
 
 if TYPE_CHECKING:
-    from ._native import Engine, Window
+    from ._native import Engine, Progress, Window
+    from ._progress import Shown
 
 Order = Literal["file", "plan"]
 
@@ -305,10 +306,10 @@ def load_parts(model: _native.Model, parts: Iterable[tuple[str, Any, Any]], wind
     return started(plan, Destination(_Bytes(), plan), window)
 
 
-def everything_on(framework: TorchFramework, model: _native.Model, progress: Shown = None) -> dict[str, Any] | None:
-    """Every tensor of a model, in the order of the file, on the framework's device; None when no driver of Coffer's reaches it."""
-    if not reaches(framework.device):
-        return None
+def everything(framework: Framework, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
+    """Every tensor of a model, in the order of the file: by a load on devices that a driver of Coffer's reaches."""
+    if not isinstance(framework, TorchFramework) or framework.on_host or not reaches(framework.device):
+        return framework.all(model, progress)
     plan = Plan(File(model)).all()
     with started(plan, Destination(framework, plan), None, progress=progress) as load:
         found = dict(load)

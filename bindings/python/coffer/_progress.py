@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ._errors import wrong_type
-from ._frameworks import Progress
 
-# A function of the bytes done and in all; or whether to show a bar.
-Shown = bool | Progress | None
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._native import Progress
+
+    # A function of the bytes done and in all; or whether to show a bar.
+    Shown = bool | Progress | None
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from . import _torch_memory
-from ._dtypes import framework_shape, is_packed
+from ._dtypes import framework_shape, is_packed, torch_dtype
 from ._errors import Error, wrong_argument, wrong_type
-from ._frameworks import framework, torch_dtype
+from ._frameworks import framework
 from ._load import Destination, started
 from ._places import reaches
 from ._plan import Plan, PlannedItem

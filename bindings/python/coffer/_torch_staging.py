@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ._dtypes import framework_shape, is_packed
-from ._frameworks import torch_dtype, typed
+from ._dtypes import framework_shape, is_packed, torch_dtype, typed
 from ._places import is_cuda
 
 if TYPE_CHECKING:
-    from ._frameworks import Progress
-    from ._native import Model, Tensor
+    from ._native import Model, Progress, Tensor
 
 # Bytes of it. Larger tensors go through it piece by piece.
 SIZE = 64 << 20

@@ -6,17 +6,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from . import _native
 from ._dtypes import file_shape, format_name
 from ._errors import wrong_argument, wrong_type
 from ._frameworks import Framework, framework, framework_of, framework_of_object
+from ._load import everything
 from ._options import Backend, Reading, Sync, Writing
-from ._progress import Shown, shown
+from ._progress import shown
 
 if TYPE_CHECKING:
     from ._native import Access, Algorithm
+    from ._progress import Shown
+
+Tensor = TypeVar("Tensor")
 
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
 _ACCESS: dict[str, Access] = {"mmap": "auto", "pread": "read"}
@@ -69,6 +73,36 @@ def of_name(name: str, device: Any = "cpu") -> Framework:
 # ---- For one framework ------------------------------------------------------------------------------------------------
 
 
+class Files(Generic[Tensor]):
+    """The functions of a module for a framework without devices. The module takes the methods as its functions, and lists them in
+    `__all__`, so that its help shows them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def save(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+        """The bytes of a file that holds these tensors."""
+        return save_bytes(of_name(self._name), tensors, metadata)
+
+    def save_file(
+        self,
+        tensors: Mapping[str, Tensor],
+        filename: str | os.PathLike[str],
+        metadata: Mapping[str, str] | None = None,
+        **options: Unpack[Writing],
+    ) -> None:
+        """Writes a file that holds these tensors. The options are those of `coffer.save_file`."""
+        save_path(of_name(self._name), tensors, filename, metadata, **options)
+
+    def load(self, data: bytes) -> dict[str, Tensor]:
+        """The tensors of a file that is in memory."""
+        return load_bytes(of_name(self._name), data)
+
+    def load_file(self, filename: str | os.PathLike[str], **options: Unpack[Reading]) -> dict[str, Tensor]:
+        """The tensors of a file. The options are those of `coffer.load_file`."""
+        return load_path(of_name(self._name), filename, **options)
+
+
 def load_path(
     framework: Framework,
     filename: str | os.PathLike[str],
@@ -84,7 +118,7 @@ def load_path(
     access = "read" if progress else _ACCESS[backend]  # of a map there would be nothing to show
     model = _native.Model.open(os.fsdecode(path), access=access, format="safetensors", verify=verify)
     with shown(progress, path) as advance:
-        return framework.all(model, advance)
+        return everything(framework, model, advance)
 
 
 def load_bytes(framework: Framework, data: bytes) -> dict[str, Any]:

@@ -90,9 +90,12 @@ def load(
         with suppress(Error):  # that the others cannot be told is not what went wrong here
             _native.refuse_exchange(transport.rank, transport.world, transport.carry, str(error))
         raise
-    found = exchange.run(transport.rank, transport.carry, window=window)
-    made = ((name, framework.made(dtype, shape, memory)) for (name, dtype, shape, _, _), memory in zip(items, found, strict=True))
-    return {name: tensor.to(torch.device(device)) for name, tensor in made}
+    found: dict[str, Tensor] = {}
+    loaded = exchange.run(transport.rank, transport.carry, window=window)
+    for (name, dtype, shape, _, _), tensor in zip(items, loaded, strict=True):
+        assert tensor is not None  # the plan has no places
+        found[name] = framework.made(dtype, shape, tensor).to(torch.device(device))
+    return found
 
 
 def _plans(file: File, split: Split | None, world: int) -> list[_native.Plan]:

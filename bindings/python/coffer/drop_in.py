@@ -17,14 +17,12 @@ using them, and half of a program would use one, half the other.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from pathlib import Path
 
 from .compat import _finder
 
-_STARTUP = str(Path(__file__).parent / "compat" / "_startup")
+_STARTUP = os.path.join(os.path.dirname(__file__), "compat", "_startup")
 
 
 def _activate() -> None:
@@ -54,6 +52,8 @@ def _run(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    import importlib
+
     importlib.import_module("coffer.drop_in")
     _run(sys.argv[1:])
 else:

@@ -1,33 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of paddle tensors."""
+"""Files of paddle tensors, which have to be contiguous to be saved."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, Unpack
 
 from paddle import Tensor
 
 from . import _whole
-from ._options import Reading, Writing
+from ._options import Reading
 
-_FRAMEWORK = _whole.of_name("paddle")
+__all__ = ["load", "load_file", "save", "save_file"]
 
-
-def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file that holds these tensors, which have to be contiguous."""
-    return _whole.save_bytes(_FRAMEWORK, tensors, metadata)
-
-
-def save_file(
-    tensors: Mapping[str, Tensor],
-    filename: str | os.PathLike[str],
-    metadata: Mapping[str, str] | None = None,
-    **options: Unpack[Writing],
-) -> None:
-    """Writes a file that holds these tensors, which have to be contiguous. The options are those of `coffer.save_file`."""
-    _whole.save_path(_FRAMEWORK, tensors, filename, metadata, **options)
+_FILES = _whole.Files[Tensor]("paddle")
+save, save_file = _FILES.save, _FILES.save_file
 
 
 def load(data: bytes, device: Any = "cpu") -> dict[str, Tensor]:

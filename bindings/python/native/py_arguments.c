@@ -7,13 +7,13 @@
 const char *py_text(PyObject *text, const char *what, Py_ssize_t *length)
 {
     if (!PyUnicode_Check(text)) {
-        py_fail_type("%s is a str, not %.80R of the type %R", what, text, (PyObject *)Py_TYPE(text));
+        py_fail_call(PY_WRONG_TYPE, "%s is a str, not %.80R of the type %R", what, text, (PyObject *)Py_TYPE(text));
         return NULL;
     }
     const char *found = PyUnicode_AsUTF8AndSize(text, length);
     if (found == NULL && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
         PyErr_Clear();
-        py_fail_value("%s has half of a surrogate pair, which UTF-8 does not have: %.80A", what, text);
+        py_fail_call(PY_WRONG_VALUE, "%s has half of a surrogate pair, which UTF-8 does not have: %.80A", what, text);
     }
     return found;
 }
@@ -38,7 +38,7 @@ const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyO
 int py_unpack(PyObject *tuple, const char *what, PyObject **items, Py_ssize_t count)
 {
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != count) {
-        py_fail_type("%s, not %.80R", what, tuple);
+        py_fail_call(PY_WRONG_TYPE, "%s, not %.80R", what, tuple);
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -60,7 +60,8 @@ static int number_up_to(PyObject *number, uint64_t most, uint64_t *value)
         return 0;
     }
     PyErr_Clear();
-    py_fail_value("a whole number from 0 to %llu is wanted, not %.80R", (unsigned long long)most, number);
+    py_fail_call(PY_WRONG_VALUE, "a whole number from 0 to %llu is wanted, not %.80R", (unsigned long long)most,
+                 number);
     return -1;
 }
 
@@ -107,7 +108,7 @@ int py_to_path(PyObject *object, void *out)
     const int result = PyUnicode_FSConverter(object, out);
     if (result == 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
-        py_fail_type("a path is a str, bytes or os.PathLike, not %.80R of the type %R", object,
+        py_fail_call(PY_WRONG_TYPE, "a path is a str, bytes or os.PathLike, not %.80R of the type %R", object,
                      (PyObject *)Py_TYPE(object));
     }
     return result;
@@ -123,7 +124,7 @@ int py_path_or_fd(PyObject *target, PyObject **path, int *fd)
     const long number = PyLong_AsLong(target);
     if (number < 0 || number > INT_MAX) {
         if (PyErr_Occurred() == NULL) {
-            py_fail_value("%ld is no descriptor", number);
+            py_fail_call(PY_WRONG_VALUE, "%ld is no descriptor", number);
         }
         return -1;
     }
@@ -245,7 +246,7 @@ int py_add_metadata(const py_state *state, coffer_header *header, PyObject *meta
     if (pairs == NULL) {
         if (PyErr_Occurred() == NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) { /* a sequence is one, too */
             PyErr_Clear();
-            py_fail_type("the metadata are a mapping of str to str, not %.80R", metadata);
+            py_fail_call(PY_WRONG_TYPE, "the metadata are a mapping of str to str, not %.80R", metadata);
         }
         return -1;
     }
@@ -271,7 +272,8 @@ static int arguments_shape(const char *name, size_t length, PyObject *shape, uin
     const bool is_type = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
     if (is_type || PyErr_ExceptionMatches(PyExc_ValueError)) {
         PyErr_Clear();
-        (is_type ? py_fail_type : py_fail_value)("%s is a sequence of whole numbers from 0 on, not %.80R", what, shape);
+        py_fail_call(is_type ? PY_WRONG_TYPE : PY_WRONG_VALUE, "%s is a sequence of whole numbers from 0 on, not %.80R",
+                     what, shape);
     }
     return -1;
 }

@@ -52,7 +52,7 @@ coffer_device *py_device_of(const py_state *state, PyObject *object, bool *faile
         return ((device_object *)object)->device;
     }
     *failed = true;
-    py_fail_type("a coffer.Device is wanted, not %R", (PyObject *)Py_TYPE(object));
+    py_fail_call(PY_WRONG_TYPE, "a coffer.Device is wanted, not %R", (PyObject *)Py_TYPE(object));
     return NULL;
 }
 

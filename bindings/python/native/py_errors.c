@@ -92,11 +92,14 @@ PyObject *py_fail(const py_state *state, coffer_status code, const char *format,
     return py_raise(state, &err);
 }
 
-/* Raises what coffer._errors makes of a message; `format` is that of PyUnicode_FromFormat. */
-static PyObject *error_made_by(const char *maker, const char *format, va_list arguments)
+PyObject *py_fail_call(py_wrong wrong, const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
     PyObject *message = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
     PyObject *errors = message == NULL ? NULL : PyImport_ImportModule("coffer._errors");
+    const char *maker = wrong == PY_WRONG_TYPE ? "wrong_type" : "wrong_argument";
     PyObject *error = errors == NULL ? NULL : PyObject_CallMethod(errors, maker, "O", message);
     if (error != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -104,24 +107,6 @@ static PyObject *error_made_by(const char *maker, const char *format, va_list ar
     Py_XDECREF(message);
     Py_XDECREF(errors);
     Py_XDECREF(error);
-    return NULL;
-}
-
-PyObject *py_fail_type(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    error_made_by("wrong_type", format, arguments);
-    va_end(arguments);
-    return NULL;
-}
-
-PyObject *py_fail_value(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    error_made_by("wrong_argument", format, arguments);
-    va_end(arguments);
     return NULL;
 }
 

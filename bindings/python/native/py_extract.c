@@ -45,7 +45,7 @@ static int extract_patterns_init(extract_patterns *patterns, PyObject *given, co
 static PyObject *extract_tensor(const coffer_extracted *told, int dry_run)
 {
     const coffer_tensor *tensor = told->tensor;
-    PyObject *name = PyUnicode_DecodeUTF8(tensor->name, (Py_ssize_t)tensor->name_len, NULL);
+    PyObject *name = py_tensor_name(tensor);
     PyObject *kept = dry_run && told->rank > 0 ? Py_NewRef(Py_None)
                      : name == NULL            ? NULL
                                                : PyFloat_FromDouble(told->kept);

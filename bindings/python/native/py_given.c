@@ -77,7 +77,7 @@ int py_given_bytes(PyObject *object, const coffer_tensor *tensor, Py_buffer *buf
         return 0;
     }
     PyObject *dtype = PyUnicode_FromString(coffer_tensor_dtype_name(tensor));
-    PyObject *name = PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+    PyObject *name = py_tensor_name(tensor);
     PyObject *bytes = dtype == NULL || name == NULL ? NULL : py_call("coffer._given", "bytes_for", object, dtype, name);
     const int result = bytes == NULL ? -1 : PyObject_GetBuffer(bytes, buffer, PyBUF_C_CONTIGUOUS);
     Py_XDECREF(dtype);

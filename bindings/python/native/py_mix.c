@@ -33,7 +33,7 @@ const char *py_pattern_text(PyObject *text)
     Py_ssize_t size = 0;
     const char *found = py_text(text, "a pattern", &size);
     if (found != NULL && strlen(found) != (size_t)size) {
-        py_fail_value("a pattern has no NUL in it; ? stands for one");
+        py_fail_call(PY_WRONG_VALUE, "a pattern has no NUL in it; ? stands for one");
         return NULL;
     }
     return found;
@@ -123,7 +123,7 @@ static int mix_rule(const py_state *state, py_mix *mix, size_t i, PyObject *pair
 static int mix_model(const py_state *state, py_mix *mix, size_t i, PyObject *model)
 {
     if (!PyObject_TypeCheck(model, (PyTypeObject *)state->model_type)) {
-        py_fail_type("what is averaged are models");
+        py_fail_call(PY_WRONG_TYPE, "what is averaged are models");
         return -1;
     }
     mix->handles[i] = py_model_use(model);

@@ -482,8 +482,7 @@ static PyObject *model_make_path(const py_state *state, py_handle *handle, size_
 static PyObject *model_make_name(const py_state *state, py_handle *handle, size_t i)
 {
     (void)state;
-    const coffer_tensor *tensor = coffer_at(py_handle_model(handle), i);
-    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+    return py_tensor_name(coffer_at(py_handle_model(handle), i));
 }
 
 static PyObject *model_make_info(const py_state *state, py_handle *handle, size_t i)

@@ -37,7 +37,7 @@ static PyObject *headers_tensor(const py_state *state, const coffer_tensor *tens
 
 static int headers_add_tensor(const py_state *state, PyObject *dict, const coffer_tensor *tensor, uint64_t base)
 {
-    PyObject *name = PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+    PyObject *name = py_tensor_name(tensor);
     PyObject *made = name == NULL ? NULL : headers_tensor(state, tensor, base);
     const int result = made == NULL ? -1 : PyDict_SetItem(dict, name, made);
     Py_XDECREF(made);

@@ -218,7 +218,7 @@ static int target_init(const py_state *state, const py_handle *handle, PyObject 
         return -1;
     }
     if (!py_given_buffer(items[1], target->tensor->dtype, true, buffer)) {
-        py_fail_type("tensors are read into writable contiguous buffers of bytes, or of their dtypes");
+        py_fail_call(PY_WRONG_TYPE, "tensors are read into writable contiguous buffers of bytes, or of their dtypes");
         return -1;
     }
     target->buffer = buffer->buf;

@@ -94,9 +94,9 @@ PyObject *py_raise(const py_state *state, const coffer_error *err);
 PyObject *py_fail(const py_state *state, coffer_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A call with something of the wrong type, which is a TypeError too, or of the wrong value, a ValueError; `format` is that of
-   PyUnicode_FromFormat. They return NULL. */
-PyObject *py_fail_type(const char *format, ...);
-PyObject *py_fail_value(const char *format, ...);
+   PyUnicode_FromFormat. Returns NULL. */
+typedef enum py_wrong { PY_WRONG_TYPE, PY_WRONG_VALUE } py_wrong;
+PyObject *py_fail_call(py_wrong wrong, const char *format, ...);
 /* The same, with two sizes that should agree, for a tensor (NULL: none). */
 PyObject *py_fail_sizes(const py_state *state, coffer_status code, const char *tensor, uint64_t expected,
                         uint64_t actual, const char *message);
@@ -150,6 +150,7 @@ const uint64_t *py_part_shape(const py_part *part);
 uint64_t py_part_elements(const py_part *part);
 PyObject *py_shape_tuple(const uint64_t *shape, size_t rank);
 PyObject *py_dtype_name(const py_state *state, const coffer_tensor *tensor);
+PyObject *py_tensor_name(const coffer_tensor *tensor);
 
 /* ---- Bytes in memory (py_view.c) ---------------------------------------------------------------------------------- */
 

@@ -56,6 +56,11 @@ PyObject *py_shape_tuple(const uint64_t *shape, size_t rank)
     return tuple;
 }
 
+PyObject *py_tensor_name(const coffer_tensor *tensor)
+{
+    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+}
+
 PyObject *py_dtype_name(const py_state *state, const coffer_tensor *tensor)
 {
     return tensor->dtype == COFFER_UNKNOWN_DTYPE ? PyUnicode_FromString(coffer_tensor_dtype_name(tensor))
@@ -97,7 +102,7 @@ static int part_take(const py_state *state, const coffer_index *outer, uint64_t 
         return 0;
     }
     if (!PyIndex_Check(index)) {
-        py_fail_type("a tensor's index is an int, a slice, ... or a tuple of these, not %R",
+        py_fail_call(PY_WRONG_TYPE, "a tensor's index is an int, a slice, ... or a tuple of these, not %R",
                      (PyObject *)Py_TYPE(index));
         return -1;
     }

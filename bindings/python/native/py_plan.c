@@ -56,7 +56,7 @@ static void plan_dealloc(PyObject *object)
 const coffer_plan *py_plan_begin(const py_state *state, PyObject *object)
 {
     if (Py_TYPE(object) != state->plan_type) {
-        py_fail_type("a coffer.Plan is wanted, not %R", (PyObject *)Py_TYPE(object));
+        py_fail_call(PY_WRONG_TYPE, "a coffer.Plan is wanted, not %R", (PyObject *)Py_TYPE(object));
         return NULL;
     }
     plan_object *self = (plan_object *)object;
@@ -358,7 +358,7 @@ static Py_ssize_t plan_length(PyObject *object)
 /* (name, dtype, shape, bytes, whether it is whole) */
 static PyObject *plan_describe(const py_state *state, const coffer_plan_item *item)
 {
-    PyObject *name = PyUnicode_DecodeUTF8(item->tensor->name, (Py_ssize_t)item->tensor->name_len, NULL);
+    PyObject *name = py_tensor_name(item->tensor);
     PyObject *dtype = name == NULL ? NULL : py_dtype_name(state, item->tensor);
     PyObject *shape = dtype == NULL ? NULL : py_shape_tuple(item->shape, item->rank);
     if (shape == NULL) {

@@ -27,7 +27,7 @@ static const char *rewrite_text(PyObject *text)
     Py_ssize_t size = 0;
     const char *found = py_text(text, "what a rule is made of", &size);
     if (found != NULL && strlen(found) != (size_t)size) {
-        py_fail_value("a pattern or name of a rule has no NUL in it; ? stands for one");
+        py_fail_call(PY_WRONG_VALUE, "a pattern or name of a rule has no NUL in it; ? stands for one");
         return NULL;
     }
     return found;
@@ -100,7 +100,7 @@ static PyObject *rewrite_tensor(const coffer_tensor *tensor)
     if (tensor == NULL) {
         return Py_NewRef(Py_None);
     }
-    PyObject *name = PyUnicode_DecodeUTF8(tensor->name, (Py_ssize_t)tensor->name_len, NULL);
+    PyObject *name = py_tensor_name(tensor);
     return name == NULL ? NULL
                         : Py_BuildValue("(NsKI)", name, coffer_tensor_dtype_name(tensor),
                                         (unsigned long long)tensor->offset, (unsigned)tensor->shard);

@@ -68,7 +68,7 @@ static void tensor_dealloc(PyObject *object)
 const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle **handle)
 {
     if (Py_TYPE(object) != state->tensor_type) {
-        py_fail_type("a coffer.Tensor is wanted, not %R", (PyObject *)Py_TYPE(object));
+        py_fail_call(PY_WRONG_TYPE, "a coffer.Tensor is wanted, not %R", (PyObject *)Py_TYPE(object));
         return NULL;
     }
     *handle = ((tensor_object *)object)->handle;
@@ -85,8 +85,7 @@ static const py_part *tensor_part(PyObject *self)
 static PyObject *tensor_name(PyObject *self, void *closure)
 {
     (void)closure;
-    const coffer_tensor *tensor = tensor_part(self)->tensor;
-    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+    return py_tensor_name(tensor_part(self)->tensor);
 }
 
 static PyObject *tensor_dtype(PyObject *self, void *closure)

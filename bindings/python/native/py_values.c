@@ -127,7 +127,7 @@ PyObject *py_decode(PyObject *module, PyObject *args)
     const size_t doubles = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
     PyObject *result = NULL;
     if (first > whole || count > whole - first || count > SIZE_MAX / sizeof(double) / doubles) {
-        py_fail_value("the bytes have %llu elements of %s, not those", (unsigned long long)whole, name);
+        py_fail_call(PY_WRONG_VALUE, "the bytes have %llu elements of %s, not those", (unsigned long long)whole, name);
     } else {
         const size_t size = (size_t)count * doubles * sizeof(double);
         py_pages pages = py_pages_for(size);

@@ -73,7 +73,7 @@ coffer_staging *py_window_of(const py_state *state, PyObject *object, bool *fail
         return ((window_object *)object)->staging;
     }
     *failed = true;
-    py_fail_type("a coffer.Window is wanted, not %R", object);
+    py_fail_call(PY_WRONG_TYPE, "a coffer.Window is wanted, not %R", object);
     return NULL;
 }
 

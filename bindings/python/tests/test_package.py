@@ -50,7 +50,7 @@ def test_the_stub_names_what_there_is():
 
 
 TENSOR_METHODS = ["__array__", "__dlpack__", "astype", "item", "memory", "numpy", "read", "read_into", "tobytes", "tolist", "torch"]
-PUBLIC = [getattr(coffer, name) for name in vars(coffer) if not name.startswith("_") and callable(getattr(coffer, name))]
+PUBLIC = [getattr(coffer, name) for name in coffer.__all__]
 
 
 def test_everything_public_says_how_it_is_called():

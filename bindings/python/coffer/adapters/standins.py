@@ -26,9 +26,8 @@ from weakref import WeakSet
 import torch
 from torch.utils._pytree import tree_map_only
 
-from .._dtypes import is_packed
+from .._dtypes import is_packed, torch_dtype
 from .._errors import wrong_argument, wrong_type
-from .._frameworks import torch_dtype
 from .ahead import MEMORY, THREADS, ReadAhead, Statistics
 from .boxes import Box, Ranges, box_of, elements, row_strides, slices, whole
 

@@ -7,6 +7,7 @@ loaded by then, and the package `coffer` not before somebody wants one of the tw
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -52,6 +53,13 @@ class Loader:
                 value.__module__ = _EXTENSIONS[name]
 
 
+def _file_of(module: str) -> str:
+    """Where a module of ours is: what importlib.util.find_spec says."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    place = os.path.join(root, *module.split("."))
+    return os.path.join(place, "__init__.py") if os.path.isdir(place) else f"{place}.py"
+
+
 def _is_own(name: str) -> bool:
     """Whether an attribute says what module it is in, rather than what is in the module."""
     return name in {"__name__", "__package__", "__spec__", "__loader__", "__path__", "__cached__", "__builtins__"}
@@ -69,13 +77,9 @@ class Finder:
         ours = _MODULES.get(fullname)
         if ours is None or not self._is_usable():
             return None
-        import importlib.machinery
-        import importlib.util
+        from importlib.machinery import ModuleSpec
 
-        found = importlib.util.find_spec(ours)
-        origin = None if found is None else found.origin
-        loader = Loader()
-        spec = importlib.machinery.ModuleSpec(fullname, loader, origin=origin, is_package=fullname in PACKAGES)  # type: ignore[arg-type]
+        spec = ModuleSpec(fullname, Loader(), origin=_file_of(ours), is_package=fullname in PACKAGES)  # type: ignore[arg-type]
         spec.has_location = True
         return spec
 

@@ -6,24 +6,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _native
 from ..._dtypes import FORMAT
 from ..._errors import Error
 from ..._options import Sync
-from ..._progress import Shown, shown
-from ..safetensors._serialization import (
-    DeserializedTensor,
-    TensorSpec,
-    as_bytes,
-    checked,
-    contents,
-    described,
-    entries,
-)
+from ..._progress import shown
+from ..safetensors._serialization import TensorSpec, as_bytes, checked, contents, described, entries
 from ..safetensors._wording import as_text, file_path, wrong_type
 from ._wording import BintensorError, reading_failed, worded, writing_failed
+
+if TYPE_CHECKING:
+    from ..._progress import Shown
+    from ..safetensors._serialization import DeserializedTensor
 
 Hasher = Callable[[bytes], Any]  # of hashlib: what it gives has a digest()
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np  # noqa: F401  a name that bintensors has
 
 from ..._frameworks import framework
 from ..._frameworks import is_little_endian as _is_little_endian  # noqa: F401
 from ..._options import Sync
-from ..._progress import Shown, shown as _shown
+from ..._progress import shown as _shown
 from ..safetensors.numpy import _TYPES as _TYPES
 from ..safetensors.numpy import Array, _flatten, _view2np
 from ..safetensors.numpy import _getdtype as _getdtype
@@ -24,6 +25,9 @@ from ._serialization import Hasher, deserialize, spec
 from ._serialization import serialize as serialize
 from ._serialization import serialize_file as serialize_file
 from ._wording import worded
+
+if TYPE_CHECKING:
+    from ..._progress import Shown
 
 __all__ = ["load", "load_file", "save", "save_file", "save_with_checksum"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..._frameworks import framework
+from ..._load import everything
 from ..._options import Sync
-from ..._progress import Shown
 from ..._torch_memory import end_ptr as _end_ptr  # noqa: F401  names that bintensors has
 from ..._torch_memory import is_complete as _is_complete  # noqa: F401
 from ..._torch_memory import storage_ptr as storage_ptr
@@ -35,6 +35,9 @@ from ._serialization import Hasher, deserialize, spec
 from ._serialization import serialize as serialize
 from ._serialization import serialize_file as serialize_file
 from ._wording import worded
+
+if TYPE_CHECKING:
+    from ..._progress import Shown
 
 __all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model", "save_with_checksum"]
 
@@ -74,7 +77,7 @@ def load(data: bytes) -> dict[str, Tensor]:
 @worded
 def load_file(filename: str | os.PathLike[str], device: str | int = "cpu") -> dict[str, Tensor]:
     """The tensors of a file. On the CPU they view a private map of it; see `coffer.torch.load_file`."""
-    return framework("torch", _device_of(device)).all(open_model(filename))
+    return everything(framework("torch", _device_of(device)), open_model(filename))
 
 
 def save_model(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..._options import Backend, Sync
-from ..._progress import Shown
 from . import numpy
 
 if TYPE_CHECKING:
     from ..._native import Algorithm
+    from ..._progress import Shown
 
 Tensor = TypeVar("Tensor")
 

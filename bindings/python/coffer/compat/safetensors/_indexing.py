@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..._errors import Error
 from .. import SafetensorError
 from ._wording import sub_byte_slice
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._native import Model, Tensor
 

@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, NoReturn
 
 from ... import _native
 from ..._errors import Error, NoTensorError
-from ..._file import File
 from ..._frameworks import Framework, TorchFramework
-from ..._load import Destination, Load, started
-from ..._places import is_cuda
-from ..._plan import Plan
 from .. import SafetensorError
 from ._wording import framework_failed, wrong_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+    from typing import Any, NoReturn
+
+    from ..._load import Load
 
 # Of each tensor a slice of its first dimension, one slice for each of several, or None for the whole.
 PrefetchPlan = dict[str, slice | tuple[slice, ...] | None]
@@ -145,6 +146,11 @@ def _delivered() -> SafetensorError:
 
 def prefetch(model: _native.Model, framework: Framework, plan: object, threads: object) -> PrefetchLoader:
     """Starts loading what a plan wants of a model, to the framework's device."""
+    from ..._file import File  # all of which take long to import
+    from ..._load import Destination, started
+    from ..._places import is_cuda
+    from ..._plan import Plan
+
     if not isinstance(framework, TorchFramework):
         raise SafetensorError('prefetch is only compatible with framework="pt"')
     if not is_cuda(framework.device):

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
-import os
-from types import TracebackType
-from typing import IO, Any, ClassVar, NoReturn
-
 from ... import _native
 from ..._errors import Error, NoTensorError
-from ..._frameworks import Framework, Progress, TorchFramework, framework, framework_of
-from ..._options import Backend
+from ..._frameworks import Framework, TorchFramework, framework, framework_of
 from .. import SafetensorError
 from ._devices import device as device_of
 from ._indexing import choose_part
 from ._prefetch import THREADS, PrefetchLoader, PrefetchPlan, TensorMeta, meta_of, prefetch
 from ._wording import as_text, file_path, framework_failed, reading_failed, wrong_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+    from typing import IO, Any, ClassVar, NoReturn
+
+    from ..._native import Progress
+    from ..._options import Backend
 
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
 _ACCESS: dict[str, _native.Access] = {"mmap": "auto", "pread": "read"}
@@ -40,8 +44,10 @@ def access_of(backend: object) -> _native.Access:
 
 def load_all(framework: Framework, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
     """Every tensor, in the order of the file."""
+    from ..._load import everything  # which takes long to import, and safe_open is imported by many
+
     try:
-        return framework.all(model, progress)
+        return everything(framework, model, progress)
     except Error as error:
         framework_failed(error)
 

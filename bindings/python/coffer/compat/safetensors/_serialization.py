@@ -6,15 +6,29 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
 
 from ... import _native
 from ..._dtypes import FORMAT, is_packed
 from ..._errors import Error
-from ..._options import Sync, size_of
-from ..._progress import Shown, shown
 from .. import SafetensorError
 from ._wording import as_text, file_path, reading_failed, writing_failed, wrong_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from ..._options import Sync
+    from ..._progress import Shown
+
+    class DeserializedTensor(TypedDict):
+        """A tensor as `deserialize` gives it."""
+
+        shape: list[int]
+        dtype: str
+        data: bytearray
+
+    # A tensor to write, as releases of safetensors up to 0.7 have it: {"dtype": "float32", "shape": [2, 3], "data": bytes}.
+    Described = dict[str, Any]
 
 # What safetensors 0.8 says that it supports, in its order.
 _SUPPORTED = (
@@ -77,18 +91,6 @@ class TensorSpec:
         raise TypeError("cannot pickle 'TensorSpec' object: the memory it points to stays behind")
 
 
-class DeserializedTensor(TypedDict):
-    """A tensor as `deserialize` gives it."""
-
-    shape: list[int]
-    dtype: str
-    data: bytearray
-
-
-# A tensor to write, as releases of safetensors up to 0.7 have it: {"dtype": "float32", "shape": [2, 3], "data": bytes}.
-Described = dict[str, Any]
-
-
 def serialize(
     tensor_dict: Mapping[str, TensorSpec] | Mapping[str, Described], metadata: dict[str, str] | None = None
 ) -> bytes:
@@ -117,6 +119,8 @@ def serialize_file(
     survive a power cut: "replace" before an older file is replaced, "always", or "never". `digests` records those of the tensors.
     `progress` is called with the bytes done and in all, or shows a bar, when it is True and tqdm is installed.
     """
+    from ..._progress import shown  # which takes longer to import than this
+
     declared = entries(tensor_dict)
     path = file_path(filename)
     try:
@@ -134,6 +138,9 @@ def serialize_model(
     progress: Shown = False,
 ) -> None:
     """Writes these tensors to as many files as the limit asks for, and their index."""
+    from ..._options import size_of  # which take longer to import than this
+    from ..._progress import shown
+
     limit = size_of(max_shard_size)
     declared = entries(tensor_dict)
     path = file_path(filename)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import wraps
-from typing import NoReturn, ParamSpec, TypeVar
 
 from ..._dtypes import FRAMEWORK
 from ..._errors import Error, NoDtypeError, PackedError
 from .. import SafetensorError
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn, ParamSpec, TypeVar
+
+    _Parameters = ParamSpec("_Parameters")
+    _Result = TypeVar("_Result")
 
 _OVERFLOW = "overflow computing buffer size from shape and/or element type"
 _SIZE = "invalid shape, data type, or offset for tensor"

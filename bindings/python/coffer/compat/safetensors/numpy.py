@@ -13,7 +13,7 @@ from ..._dtypes import FORMAT, numpy_dtype
 from ..._frameworks import described_arrays, framework
 from ..._frameworks import is_little_endian as _is_little_endian
 from ..._options import Backend, Sync
-from ..._progress import Shown, shown
+from ..._progress import shown
 from ._safe_open import load_all, open_model
 from ._safe_open import safe_open as safe_open
 from ._serialization import TensorSpec, deserialize, serialize, serialize_file
@@ -21,6 +21,7 @@ from ._wording import for_framework
 
 if TYPE_CHECKING:
     from ..._native import Algorithm
+    from ..._progress import Shown
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

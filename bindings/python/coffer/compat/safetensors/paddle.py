@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import paddle
 
-from ..._dtypes import FORMAT
-from ..._frameworks import framework, paddle_dtype
+from ..._dtypes import FORMAT, paddle_dtype
+from ..._frameworks import framework
 from ..._frameworks import paddle_size as _size
 from ..._options import Backend, Sync
-from ..._progress import Shown, shown
+from ..._progress import shown
 from . import numpy
 from ._devices import device as _device_of
 from ._safe_open import load_all, open_model
@@ -42,6 +42,7 @@ NPDTYPES: dict[paddle.dtype, type] = {
 
 if TYPE_CHECKING:
     from ..._native import Algorithm
+    from ..._progress import Shown
 
 
 def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import _torch_memory
-from ..._frameworks import framework, of_memory, torch_dtype
+from ..._dtypes import torch_dtype
+from ..._frameworks import framework, of_memory
 from ..._options import Backend, Sync
-from ..._progress import Shown, shown as _shown
+from ..._progress import shown as _shown
 from ..._torch_memory import end_ptr as _end_ptr  # noqa: F401  names that the reference has
 from ..._torch_memory import is_complete as _is_complete  # noqa: F401
 from ..._torch_memory import materialized as _materialized
@@ -27,12 +28,14 @@ from ..._torch_memory import storage_size as storage_size
 from ._devices import device as _device_of
 from ._safe_open import load_all, open_model
 from ._safe_open import safe_open as safe_open
-from ._serialization import Described, TensorSpec, open_bytes, serialize, serialize_file, serialize_model
+from ._serialization import TensorSpec, open_bytes, serialize, serialize_file, serialize_model
 from ._serialization import deserialize as deserialize
 from ._wording import for_framework
 
 if TYPE_CHECKING:
     from ..._native import Algorithm, Model
+    from ..._progress import Shown
+    from ._serialization import Described
 
 Tensor = torch.Tensor
 
