@@ -217,6 +217,59 @@ static coffer_status addition_group(coffer_addition *addition, coffer_error *err
     return COFFER_OK;
 }
 
+static int addition_compare_item(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer_addition *addition = ctx;
+    const coffer_added *added = &addition->items[i].added;
+    const coffer__name *name = wanted;
+    return coffer__compare_names(added->module, added->module_len, name->text, name->len);
+}
+
+/* Whether some adapter has both modules. */
+static bool addition_share_adapter(const coffer__addition_item *one, const coffer__addition_item *other)
+{
+    for (size_t i = 0; i < one->added.adapter_count; i++) {
+        for (size_t k = 0; k < other->added.adapter_count; k++) {
+            if (one->terms[i].adapter == other->terms[k].adapter) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The names of some programs lack leading components, so that a name that is the end of another one may be the same
+   module. It is another one where an adapter has both. */
+static coffer_status addition_check_name(const coffer_addition *addition, const coffer__addition_item *item,
+                                         coffer_error *err)
+{
+    const coffer_added *added = &item->added;
+    for (size_t from = 1; from < added->module_len; from++) {
+        const coffer__name end = { added->module + from, added->module_len - from };
+        size_t place = 0;
+        if (added->module[from - 1] == '.' &&
+            coffer__find_sorted(addition->count, addition_compare_item, addition, &end, &place) &&
+            !addition_share_adapter(item, &addition->items[place])) {
+            return coffer__fail(
+                err, COFFER_ERR_UNSUPPORTED,
+                "%q of one adapter and %q of another may be the same module, which only the base tells: "
+                "bring all adapters to one kind of names, or merge them into their base (coffer "
+                "merge-lora)",
+                added->module, added->module_len, end.text, end.len);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status addition_check_names(const coffer_addition *addition, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < addition->count && status == COFFER_OK; i++) {
+        status = addition_check_name(addition, &addition->items[i], err);
+    }
+    return status;
+}
+
 /* What becomes of the ranks, of which at least one has to become smaller. */
 static coffer_status addition_choose_ranks(coffer_addition *addition, coffer_error *err)
 {
@@ -338,6 +391,9 @@ static coffer_status addition_plan_with(coffer_addition *addition, const coffer_
     }
     if (status == COFFER_OK) {
         status = addition_group(addition, err);
+    }
+    if (status == COFFER_OK) {
+        status = addition_check_names(addition, err);
     }
     if (status == COFFER_OK) {
         status = addition_choose_ranks(addition, err);

@@ -250,6 +250,14 @@ def test_names_of_two_kinds(tmp_path):
         assert "one kind of names" in refused(tmp_path, *paths)
 
 
+def test_names_that_may_be_the_same_module(tmp_path):
+    short, long = lora_of(tmp_path, "a", pair("h.0.q", 12, 20)), lora_of(tmp_path, "b", pair("transformer.h.0.q", 12, 20))
+    for paths in ((short, long), (long, short)):
+        assert "may be the same module" in refused(tmp_path, *paths)
+    both = lora_of(tmp_path, "c", pair("h.0.q", 12, 20) | pair("transformer.h.0.q", 12, 20))
+    assert set(add(tmp_path / "sum", both, short)[0]) == {"h.0.q", "transformer.h.0.q"}
+
+
 def test_a_name_that_is_a_regular_expression(tmp_path):
     """With a rank of its own it would be taken for a pattern."""
     first, other = lora_of(tmp_path, "a", pair("q+", 12, 20)), lora_of(tmp_path, "b", pair("k", 12, 20))
