@@ -718,6 +718,19 @@ public:
         detail::call(coffer_fetch, get(), listed(tensors), tensors.size(), folder.c_str(), options);
     }
 
+    /* Packs file `shard` into a new one, or says what that would come to, with nullptr for the path. */
+    coffer_pack_result pack(std::size_t shard, const char *path, const coffer_pack_options *options = nullptr) const
+    {
+        coffer_pack_result result = {};
+        detail::call(coffer_pack_shard, get(), shard, path, options, &result);
+        return result;
+    }
+    /* Writes the original of a packed file. */
+    void unpack(std::size_t shard, const std::string &path, const coffer_pack_options *options = nullptr) const
+    {
+        detail::call(coffer_unpack_shard, get(), shard, path.c_str(), options);
+    }
+
     coffer *get() const noexcept { return self_.get(); }
 
 private:

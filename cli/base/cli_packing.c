@@ -54,7 +54,7 @@ static coffer_status write_shard(cli_packing_job *job, size_t shard, const char 
     cli_progress_begin(&progress, job->app, job->unpack ? "unpacking" : "packing", 0);
     const coffer_status status = job->unpack ? coffer_unpack_shard(job->model, shard, path, &options, err)
                                              : coffer_pack_shard(job->model, shard, path, &options, &result, err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (job->unpack) {
         result.original_size = coffer_shard_size(job->model, shard);
         result.packed_size = coffer_shard_stored_size(job->model, shard);

@@ -102,6 +102,29 @@ static file_sizes sizes_of(const coffer *model)
     return sizes;
 }
 
+/* What packed files take, where some are. */
+static void show_stored(cli_output *out, const coffer *model)
+{
+    uint64_t stored = 0;
+    uint64_t whole = 0;
+    bool packed = false;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        stored += coffer_shard_stored_size(model, i);
+        whole += coffer_shard_size(model, i);
+        packed = packed || coffer_shard_is_packed(model, i);
+    }
+    if (packed && whole > 0) {
+        char text[256];
+        char exact[CLI_NUMBER_SIZE];
+        char other[CLI_NUMBER_SIZE];
+        cli_number_text(exact, stored, true);
+        cli_bytes_text(other, stored);
+        snprintf(text, sizeof text, "%s bytes (%s), %.1f %% of the original, which is shown", exact, other,
+                 100.0 * (double)stored / (double)whole);
+        show_text(out, "packed", text);
+    }
+}
+
 /* The same for several files, which have no one place for anything. */
 static void show_sums(cli_output *out, const coffer *model)
 {
@@ -128,6 +151,7 @@ static void show_sums(cli_output *out, const coffer *model)
 /* Where the bytes are: the file, its header and its data. */
 static void show_sizes(cli_output *out, const coffer *model)
 {
+    show_stored(out, model);
     if (coffer_shard_count(model) > 1) {
         show_sums(out, model);
         return;
@@ -357,6 +381,14 @@ static void json_number(cli_output *out, const char *key, uint64_t number)
     cli_json_number(out, number);
 }
 
+/* Bytes of a file as it is stored, where it is packed. */
+static void json_packed(cli_output *out, const coffer *model, size_t shard)
+{
+    if (coffer_shard_is_packed(model, shard)) {
+        json_number(out, "packed_size", coffer_shard_stored_size(model, shard));
+    }
+}
+
 /* The files of a model, and what its index says of itself. */
 static void json_files(cli_output *out, const coffer *model)
 {
@@ -370,6 +402,7 @@ static void json_files(cli_output *out, const coffer *model)
         cli_json_key(out, "path");
         cli_json_string(out, coffer_shard_path(model, i));
         json_number(out, "file_size", coffer_shard_size(model, i));
+        json_packed(out, model, i);
         json_number(out, "header_size", coffer_table_data_offset(table) - 8);
         json_number(out, "tensors", coffer_table_count(table));
         cli_json_close(out, '}');
@@ -456,6 +489,9 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     cli_json_key(out, "format");
     cli_json_string(out, coffer_format_name(coffer_table_format(table)));
     json_number(out, "file_size", sizes.files);
+    if (coffer_shard_count(model) == 1) {
+        json_packed(out, model, 0);
+    }
     json_number(out, "header_size", sizes.headers);
     json_number(out, "slack", sizes.slack);
     if (coffer_shard_count(model) == 1) {

@@ -69,7 +69,7 @@ void coffer__packed_view_free(coffer__packed_view *view)
     }
     coffer__free_array(&allocator, view->tensors, view->capacity, sizeof *view->tensors);
     coffer__free(&allocator, view->front, view->front_size);
-    coffer__os_mutex_deinit(&view->lock);
+    coffer__os_mutex_close(&view->lock);
     coffer__free(&allocator, view, sizeof *view);
 }
 
