@@ -34,6 +34,7 @@ PRELUDE = """
     import fake_torch
     fake_torch.install()
     import coffer
+    import coffer._load
     from coffer import _native
     from coffer.compat.safetensors import safe_open
 

@@ -11,6 +11,7 @@ import torch
 
 import coffer
 import coffer._places
+import coffer._places
 import coffer.torch
 from coffer import _native
 
