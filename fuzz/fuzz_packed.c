@@ -87,7 +87,7 @@ static size_t pack(coffer_dtype dtype, const uint8_t *elements, size_t size, uin
         coffer__pack_count(&packer, dtype, elements, count, &counts[0]);
     }
     coffer__pack_decide(dtype, count, &counts[0], &counts[1], &plan);
-    size_t used = (size_t)coffer__pack_index_end(&plan);
+    size_t used = (size_t)coffer__pack_index_size(&plan);
     if (count > 0) {
         uint8_t *record = packed + used - COFFER__PACKED_RECORD_SIZE;
         const size_t chunk_size = coffer__pack_chunk(&packer, &plan, 0, elements, encoded, record);

@@ -10,9 +10,9 @@
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
  *   - Ownership: model, header, writer, model_writer, rewrite, lora, extraction, addition, input, imported, hasher,
- *     manifest, device, plan, staging, load, loaded, cache_server and buffer own what they hold; they can be moved and not
- *     copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the
- *     model that they came from, which may be moved in the meantime, but must outlive them.
+ *     manifest, device, plan, staging, load, loaded, cache_server and buffer own what they hold; they can be moved and
+ *     not copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from
+ *     the model that they came from, which may be moved in the meantime, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which

@@ -208,10 +208,10 @@ typedef struct coffer_staging_options {
         sizeof(coffer_staging_options), NULL, 0, 0, COFFER_ENGINE_AUTO, NULL, 0, 0                                     \
     }
 
-/* Makes a staging buffer. Its memory comes when the first load needs it. One load reads through it at a time, while others that
-   were started wait for it. */
+/* Makes a staging buffer. Its memory comes when the first load needs it. One load reads through it at a time, while
+   others that were started wait for it. */
 COFFER_API coffer_status coffer_staging_new(coffer_staging **staging, const coffer_staging_options *options,
-                                           coffer_error *err);
+                                            coffer_error *err);
 /* No load may use it afterwards. */
 COFFER_API void coffer_staging_free(coffer_staging *staging);
 
@@ -348,9 +348,9 @@ typedef struct coffer_exchange_chunk {
 
 /*
  * Makes the schedule for `world` hosts, of which host i wants plans[i]. Each host calls this with the plans of all,
- * in the same order, for its own handle of the same model; destinations matter only in its own plan. The plans must outlive
- * the exchange, and are not changed any more. Nothing is read. For engines on several hosts: examples/mpi_load.c is
- * one.
+ * in the same order, for its own handle of the same model; destinations matter only in its own plan. The plans must
+ * outlive the exchange, and must no longer change. Nothing is read. For engines on several hosts: examples/mpi_load.c
+ * is one.
  */
 COFFER_API coffer_status coffer_exchange_new(coffer_exchange **exchange, const coffer_plan *const *plans,
                                              uint32_t world, const coffer_exchange_options *options, coffer_error *err);
@@ -416,8 +416,8 @@ typedef struct coffer_exchange_run_options {
  *
  * First the hosts compare their schedules, and each message says whether its sender has failed. So when one fails, it
  * returns its failure and all others COFFER_ERR_PEER with the number of that host and what it said, in the same
- * round. The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the destinations
- * have is undefined. For engines on several hosts.
+ * round. The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the
+ * destinations have is undefined. For engines on several hosts.
  */
 COFFER_API coffer_status coffer_exchange_run(const coffer_exchange *exchange, const coffer_transport *transport,
                                              const coffer_exchange_run_options *options, coffer_loaded *loaded,

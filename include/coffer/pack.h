@@ -59,7 +59,7 @@ COFFER_API uint64_t coffer_shard_stored_size(const coffer *model, size_t shard);
 /* Whether the file is packed. Since 0.2. */
 COFFER_API bool coffer_shard_is_packed(const coffer *model, size_t shard);
 /* Bytes of a tensor as it is stored: fewer than tensor->size where it is packed. 0 for a tensor of another model.
-   Since 0.2. */
+   For programs that show what packing gains, tensor by tensor. Since 0.2. */
 COFFER_API uint64_t coffer_tensor_stored_size(const coffer *model, const coffer_tensor *tensor);
 
 #ifdef __cplusplus

@@ -94,7 +94,7 @@ size_t coffer__pack_chunk(coffer__packer *packer, const coffer__pack_plan *plan,
     return size;
 }
 
-uint64_t coffer__pack_index_end(const coffer__pack_plan *plan)
+uint64_t coffer__pack_index_size(const coffer__pack_plan *plan)
 {
     return COFFER__PACKED_HEAD_SIZE + (uint64_t)plan->tables * COFFER__PACKED_TABLE_SIZE +
            coffer__packed_chunk_count(plan->elements) * COFFER__PACKED_RECORD_SIZE;
@@ -131,6 +131,6 @@ void coffer__pack_finish(const coffer__pack_plan *plan, uint64_t used, uint8_t *
         const size_t symbol = i % COFFER__PACKED_TABLE_SIZE * 2;
         tables[i] = (uint8_t)(lengths[symbol] | lengths[symbol + 1] << 4);
     }
-    const size_t index_size = (size_t)coffer__pack_index_end(plan) - COFFER__PACKED_HEAD_SIZE;
+    const size_t index_size = (size_t)coffer__pack_index_size(plan) - COFFER__PACKED_HEAD_SIZE;
     pack_store(bytes + COFFER__PACKED_CHECKSUM_AT, coffer__packed_head_checksum(bytes, tables, index_size), 8);
 }

@@ -61,10 +61,10 @@ size_t coffer__pack_chunk(coffer__packer *packer, const coffer__pack_plan *plan,
                           const uint8_t *elements, uint8_t *out, uint8_t record[COFFER__PACKED_RECORD_SIZE]);
 
 /* Bytes of head, tables and records of a plan. */
-uint64_t coffer__pack_index_end(const coffer__pack_plan *plan);
+uint64_t coffer__pack_index_size(const coffer__pack_plan *plan);
 /* Bytes of the packed tensor whose head, index and chunks have `used` bytes. */
 uint64_t coffer__pack_whole_size(uint64_t used);
-/* Writes head and tables into `bytes`, of coffer__pack_index_end bytes, in which the records stand already: each is at the end,
+/* Writes head and tables into `bytes`, of coffer__pack_index_size bytes, in which the records stand already: each is at the end,
    in order of the chunks. `used` is what is used in all. */
 void coffer__pack_finish(const coffer__pack_plan *plan, uint64_t used, uint8_t *bytes);
 

@@ -209,5 +209,5 @@ void coffer__pack_decide(coffer_dtype dtype, uint64_t elements, const coffer__pa
     plan->estimate = pack_uncoded_size(plan, total);
     pack_choose_tables(plan, segments, total, 0);
     pack_choose_tables(plan, segments, total, 1);
-    plan->estimate += coffer__pack_index_end(plan) + coffer__packed_chunk_count(elements) * COFFER__PACKED_STREAM_HEAD;
+    plan->estimate += coffer__pack_index_size(plan) + coffer__packed_chunk_count(elements) * COFFER__PACKED_STREAM_HEAD;
 }

@@ -78,7 +78,7 @@ static coffer_status import_copy(const coffer_import *import, const coffer__copy
 
 /* Files without a name are made beside the new file, if there is one: there is space for that much. */
 coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
-                                 const coffer_read_options *reading, coffer_error *err)
+                                  const coffer_read_options *reading, coffer_error *err)
 {
     if (import == NULL || writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");

@@ -165,7 +165,7 @@ static void load_stop_work(coffer_load *load)
     }
     coffer__file_readers_free(load->file_readers);
     load->file_readers = NULL;
-    coffer__served_end(load->served);
+    coffer__served_close(load->served);
     load->served = NULL;
     if (load->own_staging) {
         coffer_staging_free(load->staging);

@@ -211,7 +211,7 @@ static coffer_status file_keep_plan(file_job *job, coffer_error *err)
 {
     file_packed *packed = job->packed;
     packed->plan_size = offsetof(coffer__pack_plan, lengths) + (size_t)job->plan->tables * COFFER__CODE_SYMBOLS;
-    const uint64_t index_size = coffer__pack_index_end(job->plan);
+    const uint64_t index_size = coffer__pack_index_size(job->plan);
     packed->plan = coffer__alloc(&job->model->allocator, packed->plan_size);
     packed->index_size = index_size > SIZE_MAX / 2 ? 0 : (size_t)index_size;
     packed->index = coffer__alloc_zeroed(&job->model->allocator, packed->index_size);
@@ -222,7 +222,7 @@ static coffer_status file_keep_plan(file_job *job, coffer_error *err)
     return COFFER_OK;
 }
 
-static void file_forget(const file_job *job, file_packed *packed)
+static void file_free_plans(const file_job *job, file_packed *packed)
 {
     coffer__free(&job->model->allocator, packed->plan, packed->plan_size);
     coffer__free(&job->model->allocator, packed->index, packed->index_size);
@@ -269,7 +269,7 @@ static coffer_status file_plan_tensor(file_job *job, coffer_error *err)
     coffer__pack_finish(job->plan, packed->used, packed->index);
     if (packed->size > PACK_FILE_MIN_GAIN(tensor->size)) {
         packed->size = 0;
-        file_forget(job, packed);
+        file_free_plans(job, packed);
     }
     return COFFER_OK;
 }
@@ -447,11 +447,11 @@ static coffer_status file_pack(file_job *job, const char *path, coffer_pack_resu
 
 /* ---- its memory ---------------------------------------------------------------------------------------------------- */
 
-static void file_end(file_job *job)
+static void file_close(file_job *job)
 {
     const coffer_allocator *allocator = &job->model->allocator;
     for (size_t i = 0; job->tensors != NULL && i < job->count; i++) {
-        file_forget(job, &job->tensors[i]);
+        file_free_plans(job, &job->tensors[i]);
     }
     for (size_t i = 0; job->areas != NULL && i < job->threads; i++) {
         coffer__free(allocator, job->areas[i], sizeof *job->areas[i]);
@@ -515,7 +515,7 @@ coffer_status coffer_pack_shard(const coffer *model, size_t shard, const char *p
         own.tensor_count = job.count;
         status = file_pack(&job, path, &own, err);
     }
-    file_end(&job);
+    file_close(&job);
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, coffer_shard_path(model, shard));
     }

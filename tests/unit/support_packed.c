@@ -42,10 +42,10 @@ uint8_t *support_pack(coffer_dtype dtype, const uint8_t *elements, size_t tensor
     const size_t chunks = (size_t)coffer__packed_chunk_count(count);
     coffer__packer *packer = must_have(sizeof *packer);
     coffer__pack_plan *plan = support_plan(packer, dtype, elements, count);
-    size_t used = (size_t)coffer__pack_index_end(plan);
+    size_t used = (size_t)coffer__pack_index_size(plan);
     uint8_t *packed = must_have(used + chunks * COFFER__PACK_CHUNK_MAX(element_size) + 128);
     for (size_t chunk = 0; chunk < chunks; chunk++) {
-        uint8_t *record = packed + coffer__pack_index_end(plan) - (chunks - chunk) * COFFER__PACKED_RECORD_SIZE;
+        uint8_t *record = packed + coffer__pack_index_size(plan) - (chunks - chunk) * COFFER__PACKED_RECORD_SIZE;
         const uint8_t *from = elements + chunk * COFFER__PACKED_CHUNK * element_size;
         used += coffer__pack_chunk(packer, plan, chunk, from, packed + used, record);
     }

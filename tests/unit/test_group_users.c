@@ -124,7 +124,7 @@ static size_t kept_files(const coffer *model)
     coffer__served *kept = NULL;
     assert_int_equal(coffer__served_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
     const size_t found = kept == NULL ? 0 : kept->found;
-    coffer__served_end(kept);
+    coffer__served_close(kept);
     return found;
 }
 

@@ -177,7 +177,7 @@ static int load_without_keeper(void *ctx)
         }
         free(bytes);
     }
-    coffer__served_end(kept);
+    coffer__served_close(kept);
     coffer_close(model);
     return 0;
 }
@@ -242,7 +242,7 @@ static void test_kept_memory_is_sealed(void **state)
     assert_int_equal(ftruncate(fd, 0), -1);
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
     source->ops->give_back(source);
-    coffer__served_end(kept);
+    coffer__served_close(kept);
     coffer_cache_server_free(server);
     coffer_close(model);
 }

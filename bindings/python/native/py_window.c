@@ -20,7 +20,8 @@ int py_engine_from(const py_state *state, const char *text, coffer_engine *engin
             return 0;
         }
     }
-    py_fail(state, COFFER_ERR_ARGUMENT, "an engine is \"auto\", \"buffered\", \"direct\", \"ring\", \"cufile\" or \"mapped\"");
+    py_fail(state, COFFER_ERR_ARGUMENT,
+            "an engine is \"auto\", \"buffered\", \"direct\", \"ring\", \"cufile\" or \"mapped\"");
     return -1;
 }
 
@@ -80,22 +81,23 @@ coffer_staging *py_window_of(const py_state *state, PyObject *object, bool *fail
 PyTypeObject *py_window_make_type(PyObject *module)
 {
     static PyType_Slot slots[] = {
-        { Py_tp_doc, "Window(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\n"
-                     "What bytes pass through on their way: memory of a fixed size, threads, and what is registered "
-                     "with devices. It serves\n"
-                     "any number of loads, which read one after the other, and any number of threads may start them. "
-                     "It cannot be pickled,\n"
-                     "and a fork makes its own.\n\n"
-                     "memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own\n"
-                     "threads  that read, at most; 0: by engine and processors\n"
-                     "engine   how files are read: \"buffered\", \"direct\", \"ring\", \"cufile\", \"mapped\"; \"auto\": by what "
-                     "the system says of each\n"
-                     "         file. One that is named is used, or the load is an Error with the code ENGINE\n"
-                     "group    with ranks above 1: processes of this user on this host that name the same group and "
-                     "load the same model\n"
-                     "         read each byte once, together; None: any that loads the model\n"
-                     "ranks    how many processes that are\n"
-                     "rank     which of them this is, from 0" },
+        { Py_tp_doc,
+          "Window(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\n"
+          "What bytes pass through on their way: memory of a fixed size, threads, and what is registered "
+          "with devices. It serves\n"
+          "any number of loads, which read one after the other, and any number of threads may start them. "
+          "It cannot be pickled,\n"
+          "and a fork makes its own.\n\n"
+          "memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own\n"
+          "threads  that read, at most; 0: by engine and processors\n"
+          "engine   how files are read: \"buffered\", \"direct\", \"ring\", \"cufile\", \"mapped\"; \"auto\": by what "
+          "the system says of each\n"
+          "         file. One that is named is used, or the load is an Error with the code ENGINE\n"
+          "group    with ranks above 1: processes of this user on this host that name the same group and "
+          "load the same model\n"
+          "         read each byte once, together; None: any that loads the model\n"
+          "ranks    how many processes that are\n"
+          "rank     which of them this is, from 0" },
         { Py_tp_new, window_new },
         { Py_tp_dealloc, window_dealloc },
         { 0, NULL },

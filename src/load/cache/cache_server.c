@@ -367,7 +367,7 @@ void coffer_cache_server_state(coffer_cache_server *server, uint64_t *bytes, uin
 }
 
 /* A map is left only where making the model cache server failed in the middle; unmapping nothing does nothing. */
-static void server_file_end(const server_file *file)
+static void server_file_close(const server_file *file)
 {
     coffer__os_unmap(&file->map);
     if (file->listener >= 0) {
@@ -390,7 +390,7 @@ void coffer_cache_server_free(coffer_cache_server *server)
         (void)coffer__thread_pool_finish(&server->thread_pool);
     }
     for (size_t i = 0; i < server->count; i++) {
-        server_file_end(&server->files[i]);
+        server_file_close(&server->files[i]);
     }
     if (server->callers >= 0) {
         (void)coffer__os_close(server->callers);

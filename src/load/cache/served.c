@@ -95,7 +95,7 @@ coffer_status coffer__served_find(coffer__served **served, const coffer *model, 
     return COFFER_OK;
 }
 
-void coffer__served_end(coffer__served *served)
+void coffer__served_close(coffer__served *served)
 {
     if (served != NULL) {
         const coffer_allocator allocator = served->allocator;

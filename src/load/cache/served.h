@@ -30,6 +30,6 @@ void coffer__served_name(char name[COFFER__SERVED_NAME], const coffer__os_info *
 coffer_status coffer__served_find(coffer__served **served, const coffer *model, const coffer_allocator *allocator,
                                   coffer_error *err);
 /* When no chunk source uses it any more. NULL is allowed. */
-void coffer__served_end(coffer__served *served);
+void coffer__served_close(coffer__served *served);
 
 #endif

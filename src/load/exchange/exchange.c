@@ -191,7 +191,7 @@ static coffer_status exchange_rounds_run(exchange_run *run, coffer_error *err)
 static void exchange_run_free(exchange_run *run, coffer_status status)
 {
     for (int i = 0; i < 2; i++) {
-        coffer__round_read_end(&run->readings[i]);
+        coffer__round_read_close(&run->readings[i]);
     }
     if (run->own_staging) {
         coffer_staging_free(run->staging);

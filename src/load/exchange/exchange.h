@@ -84,10 +84,10 @@ typedef struct coffer__round_read {
     coffer_error err;
 } coffer__round_read;
 
-/* Ends with coffer__round_read_end, in any case. */
+/* Ends with coffer__round_read_close, in any case. */
 coffer_status coffer__round_read_begin(coffer__round_read *reading, const coffer_exchange *exchange, uint32_t host,
                                        coffer_error *err);
-void coffer__round_read_end(coffer__round_read *reading);
+void coffer__round_read_close(coffer__round_read *reading);
 /* Begins to read what `host` reads in a round. What goes wrong is told by coffer__round_read_wait. */
 void coffer__round_read_start(coffer__round_read *reading, uint64_t round, uint32_t host, coffer_staging *staging);
 /* Waits for it. */

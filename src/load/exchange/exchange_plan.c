@@ -301,7 +301,7 @@ static uint64_t exchange_fold_op(uint64_t number, const coffer__region *region)
         const coffer__region_dim *dim = &region->dims[i - 1];
         coffer__region_push(&plain, dim->count, (int64_t)dim->from, (int64_t)dim->from);
     }
-    coffer__region_end(&plain);
+    coffer__region_finish(&plain);
     number = exchange_fold(exchange_fold(number, plain.reach.begin), plain.width);
     for (uint32_t i = 0; i < plain.rank; i++) {
         number = exchange_fold(exchange_fold(number, dims[i].count), dims[i].from);

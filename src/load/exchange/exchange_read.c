@@ -46,7 +46,7 @@ coffer_status coffer__round_read_begin(coffer__round_read *reading, const coffer
                               exchange->reading_size);
 }
 
-void coffer__round_read_end(coffer__round_read *reading)
+void coffer__round_read_close(coffer__round_read *reading)
 {
     if (reading->exchange == NULL) {
         return;

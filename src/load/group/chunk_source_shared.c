@@ -455,7 +455,7 @@ static void shared_close(coffer__chunk_source *base)
     chunk_source->alone->ops->close(chunk_source->alone);
     for (size_t i = 0; i < chunk_source->claim_count; i++) {
         if (chunk_source->claims[i].busy) {
-            coffer__group_drop(chunk_source->group, &chunk_source->claims[i].is);
+            coffer__group_release_claim(chunk_source->group, &chunk_source->claims[i].is);
         }
     }
     coffer__free_array(allocator, chunk_source->claims, chunk_source->claim_count, sizeof *chunk_source->claims);

@@ -136,7 +136,7 @@ void coffer__group_pass(coffer__group *group, uint32_t cell, uint32_t buffer)
 {
     coffer__os_mutex_lock(&group->mutex);
     if (buffer != COFFER__GROUP_NOBODY) {
-        coffer__group_let_go(&group->table, group->me, group->marks, buffer);
+        coffer__group_release(&group->table, group->me, group->marks, buffer);
         coffer__group_step(group, "let go");
     }
     if (cell < group->cell_count) {
@@ -174,7 +174,7 @@ void coffer__group_bring(coffer__group *group, const coffer__group_claim *claim)
     coffer__group_step(group, "brought");
 }
 
-void coffer__group_drop(coffer__group *group, const coffer__group_claim *claim)
+void coffer__group_release_claim(coffer__group *group, const coffer__group_claim *claim)
 {
     coffer__group_give_up(&group->table, group->me, claim);
     coffer__group_step(group, "drop");

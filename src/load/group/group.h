@@ -99,7 +99,7 @@ void coffer__group_pass(coffer__group *group, uint32_t cell, uint32_t buffer);
 bool coffer__group_claim_next(coffer__group *group, coffer__group_claim *claim);
 /* The bytes of a claim are in the buffer. */
 void coffer__group_bring(coffer__group *group, const coffer__group_claim *claim);
-void coffer__group_drop(coffer__group *group, const coffer__group_claim *claim);
+void coffer__group_release_claim(coffer__group *group, const coffer__group_claim *claim);
 
 /* What coffer__group_wait compares with; to be asked before looking. */
 uint32_t coffer__group_seen(const coffer__group *group);

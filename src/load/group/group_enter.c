@@ -312,7 +312,7 @@ static void group_clear_marks(coffer__group *group)
 {
     for (uint32_t i = 0; i < group->table.is.buffers; i++) {
         while (group->marks[i] > 0) {
-            coffer__group_let_go(&group->table, group->me, group->marks, i);
+            coffer__group_release(&group->table, group->me, group->marks, i);
         }
     }
 }

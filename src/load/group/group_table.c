@@ -433,12 +433,12 @@ static bool group_hold(const coffer__group_table *table, uint32_t me, uint32_t c
         coffer__group_state_of(table, me) == COFFER__GROUP_IN) {
         return true;
     }
-    coffer__group_let_go(table, me, marks, buffer);
+    coffer__group_release(table, me, marks, buffer);
     return false;
 }
 
 /* The last thread of this process that holds the buffer clears the mark for all of them. */
-void coffer__group_let_go(const coffer__group_table *table, uint32_t me, uint32_t *marks, uint32_t buffer)
+void coffer__group_release(const coffer__group_table *table, uint32_t me, uint32_t *marks, uint32_t buffer)
 {
     marks[buffer]--;
     if (marks[buffer] == 0) {
@@ -469,7 +469,7 @@ coffer__group_view_of coffer__group_look(const coffer__group_table *table, uint3
         return COFFER__GROUP_GONE;
     }
     if ((blocks & ~atomic_load(&table->have[*buffer])) != 0) {
-        coffer__group_let_go(table, me, marks, *buffer);
+        coffer__group_release(table, me, marks, *buffer);
         return COFFER__GROUP_GONE;
     }
     return COFFER__GROUP_HERE;

@@ -193,7 +193,7 @@ bool coffer__group_finish(const coffer__group_table *table, uint32_t me, const c
 void coffer__group_give_up(const coffer__group_table *table, uint32_t me, const coffer__group_claim *claim);
 
 typedef enum coffer__group_view_of {
-    COFFER__GROUP_HERE,   /* *buffer has the bytes, and is held: coffer__group_let_go */
+    COFFER__GROUP_HERE,   /* *buffer has the bytes, and is held: coffer__group_release */
     COFFER__GROUP_COMING, /* nobody has read it yet */
     COFFER__GROUP_GONE    /* this rank has to read it by itself */
 } coffer__group_view_of;
@@ -202,7 +202,7 @@ typedef enum coffer__group_view_of {
    it, and is counted up here. */
 coffer__group_view_of coffer__group_look(const coffer__group_table *table, uint32_t me, uint32_t cell, uint32_t blocks,
                                          uint32_t *marks, uint32_t *buffer, uint32_t *blamed);
-void coffer__group_let_go(const coffer__group_table *table, uint32_t me, uint32_t *marks, uint32_t buffer);
+void coffer__group_release(const coffer__group_table *table, uint32_t me, uint32_t *marks, uint32_t buffer);
 
 /* ---- everybody --------------------------------------------------------------------------------------------------- */
 

@@ -198,7 +198,7 @@ static coffer_status load_plan_slice(coffer_plan *plan, const coffer__load_item 
     } else {
         load_plan_strided(&region, box, item, item_size, strides);
     }
-    coffer__region_end(&region);
+    coffer__region_finish(&region);
     return load_plan_op(plan, &region, err);
 }
 
@@ -459,7 +459,7 @@ static coffer_status load_plan_split_ops(coffer_plan *plan, const coffer__load_i
             load_plan_split_strided(&region, item, split, count, strides);
         }
         if (count > 0) {
-            coffer__region_end(&region);
+            coffer__region_finish(&region);
             status = load_plan_op(plan, &region, err);
         }
         entry += split->parts[i];

@@ -3,7 +3,7 @@
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
-/* The reach ends where it begins until coffer__region_end knows better. */
+/* The reach ends where it begins until coffer__region_finish knows better. */
 void coffer__region_begin(coffer__region *region, coffer__region_dim *dims, uint64_t begin, uint64_t width, uint64_t to)
 {
     *region = (coffer__region){ .reach = { begin, begin }, .width = width, .to = to, .dims = dims };
@@ -44,7 +44,7 @@ void coffer__region_push(coffer__region *region, uint64_t count, int64_t from, i
 
 /* Loops were pushed the innermost first and are walked the outermost first. The reach can be computed only now,
    when all loops are known. */
-void coffer__region_end(coffer__region *region)
+void coffer__region_finish(coffer__region *region)
 {
     uint64_t last = region->reach.begin;
     for (uint32_t i = 0; i < region->rank / 2; i++) {

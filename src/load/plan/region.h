@@ -48,7 +48,7 @@ void coffer__region_begin(coffer__region *region, coffer__region_dim *dims, uint
    instead. There must be space for another loop. */
 void coffer__region_push(coffer__region *region, uint64_t count, int64_t from, int64_t to);
 /* Ends a region that was pushed: the outermost loop first, and its reach. */
-void coffer__region_end(coffer__region *region);
+void coffer__region_finish(coffer__region *region);
 
 /* ---- looking at one ---------------------------------------------------------------------------------------------- */
 
