@@ -256,7 +256,7 @@ coffer_status coffer__dense_put_at(coffer__dense_rows *rows, const coffer__dense
 
 coffer_status coffer__dense_finish(coffer__dense_rows *rows, coffer_error *err)
 {
-    static const char key[] = COFFER__PACKED_KEY;
+    static const char key[] = COFFER__PACKED_DTYPES_KEY;
     coffer__writing json = { .allocator = rows->plan->allocator };
     if (rows->has_root && !rows->found_root) {
         return coffer__fail(err, COFFER_ERR_ROOT, "no tensor of the file is below %q", rows->wants->root,

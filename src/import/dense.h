@@ -10,7 +10,7 @@
 #include "writing.h"
 
 /* The metadata of what is written as bytes: {"NAME": {"dtype": "INT4", "shape": [2, 3]}, ...}. */
-#define COFFER__PACKED_KEY "coffer.packed"
+#define COFFER__PACKED_DTYPES_KEY "coffer.packed_dtypes"
 
 /* What all tensors of a file share. Begins as zeros but for the first three. */
 typedef struct coffer__dense_rows {

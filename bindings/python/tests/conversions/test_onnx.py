@@ -176,7 +176,7 @@ def test_packed_integers(name, tmp_path):
         coffer.convert(path, tmp_path / "o.safetensors")
     _, metadata, found = read(path, packed=True)
     assert found == {"odd": ("U8", (-(-9 // per),), bytes(-(-9 // per))), "even": ("U8", (3, 2), even)}
-    assert json.loads(metadata["coffer.packed"]) == {"odd": {"dtype": name, "shape": [3, 3]}, "even": {"dtype": name, "shape": [3, 2 * per]}}
+    assert json.loads(metadata["coffer.packed_dtypes"]) == {"odd": {"dtype": name, "shape": [3, 3]}, "even": {"dtype": name, "shape": [3, 2 * per]}}
 
 
 def test_elements_that_share_bytes(tmp_path):
