@@ -219,8 +219,9 @@ COFFER_API void coffer_staging_free(coffer_staging *staging);
 
 /* One plan that is being carried out. Any number of threads may call its functions at once, but coffer_load_free. */
 typedef struct coffer_load coffer_load;
-/* Memory that a load allocated and handed out. It lives until coffer_memory_free, regardless of what becomes of the
-   load. */
+/* Memory that a load handed out. It lives until coffer_memory_free, regardless of what becomes of the load. With the
+   engine "mapped" it is part of a private map: changes stay in memory, and what another program does to the file in
+   place shows, as with COFFER_MAP_PRIVATE. */
 typedef struct coffer_memory coffer_memory;
 
 /* In which order a load reads. */

@@ -198,6 +198,7 @@ static coffer_status load_set_staging(coffer_load *load, coffer_staging *staging
     const coffer__file_readers_options file_readers = { .allocator = &load->allocator,
                                                         .engine = staging->options.engine,
                                                         .uncached = load->options.uncached,
+                                                        .unverified = load->options.unverified,
                                                         .group = staging->options.ranks > 1,
                                                         .served = load->served };
     if (status == COFFER_OK) {

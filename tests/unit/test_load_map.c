@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "support_file.h"
+#include "support_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,14 +31,21 @@ static const char header[] =
 static file_bytes file;
 static bool maps_here;
 
-static coffer *open_model(void)
+static coffer *open_model_as(coffer_access access)
 {
     coffer *model = NULL;
     coffer_error err;
-    if (coffer_open(&model, work_path("model.safetensors"), NULL, &err) != COFFER_OK) {
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = access;
+    if (coffer_open(&model, work_path("model.safetensors"), &options, &err) != COFFER_OK) {
         fail_msg("%s", err.message);
     }
     return model;
+}
+
+static coffer *open_model(void)
+{
+    return open_model_as(COFFER_MAP);
 }
 
 static int set_up(void **state)
@@ -102,16 +110,21 @@ static coffer_status run(loading *of, coffer_engine engine, coffer_error *err)
     return status;
 }
 
-static loading load_everything(coffer_engine engine)
+static loading load_everything_of(coffer *model, coffer_engine engine)
 {
     coffer_error err;
-    loading of = { .model = open_model() };
+    loading of = { .model = model };
     assert_int_equal(coffer_plan_new(&of.plan, of.model, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_plan_add_all(of.plan, NULL, 0, 0, 1, NULL, NULL), COFFER_OK);
     if (run(&of, engine, &err) != COFFER_OK) {
         fail_msg("%s", err.message);
     }
     return of;
+}
+
+static loading load_everything(coffer_engine engine)
+{
+    return load_everything_of(open_model(), engine);
 }
 
 /* What was handed out stays. */
@@ -210,6 +223,47 @@ static void test_views_outlive_the_model_and_may_be_changed(void **state)
     free_memory(&of);
 }
 
+/* Who opens a model to read it is never to meet SIGBUS. */
+static void test_a_model_that_is_only_read_is_not_mapped(void **state)
+{
+    (void)state;
+    coffer_error err;
+    loading of = load_everything_of(open_model_as(COFFER_READ), COFFER_ENGINE_AUTO);
+    assert_is_model(&of);
+    assert_int_equal(of.stats.engines >> COFFER_ENGINE_MAPPED & 1, 0);
+    assert_false(is_in_file(bytes_of(&of.loaded[0])));
+    free_memory(&of);
+    end(&of);
+    of = (loading){ .model = open_model_as(COFFER_READ) };
+    assert_int_equal(coffer_plan_new(&of.plan, of.model, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_add_all(of.plan, NULL, 0, 0, 1, NULL, NULL), COFFER_OK);
+    assert_int_equal(run(&of, COFFER_ENGINE_MAPPED, &err), COFFER_ERR_ENGINE);
+    end(&of);
+}
+
+/* What was verified does not change with the file. */
+static void test_what_is_verified_has_memory_of_its_own(void **state)
+{
+    (void)state;
+    if (some_algorithm() == COFFER_NO_ALGORITHM) {
+        return; /* nothing is ever verified here */
+    }
+    assert_int_equal(coffer_record_digests(work_path("model.safetensors"), some_algorithm(), NULL, NULL, NULL),
+                     COFFER_OK);
+    const coffer_engine engines[] = { COFFER_ENGINE_AUTO, maps_here ? COFFER_ENGINE_MAPPED : COFFER_ENGINE_AUTO };
+    for (size_t i = 0; i < 2; i++) {
+        loading of = load_everything(engines[i]);
+        assert_true(of.loaded[0].verified);
+        assert_false(is_in_file(bytes_of(&of.loaded[0])));
+        uint32_t planned = 0;
+        assert_int_equal(coffer_plan_engines_of(of.plan, SIZE_MAX, &planned, NULL), COFFER_OK);
+        assert_int_equal(planned >> COFFER_ENGINE_MAPPED & 1, 0);
+        free_memory(&of);
+        end(&of);
+    }
+    file_write("model.safetensors", file.at, file.size);
+}
+
 /* Columns have gaps, so that they are put together in memory, next to views of the same file. */
 static void test_what_has_gaps_is_put_together(void **state)
 {
@@ -282,6 +336,8 @@ int main(void)
         cmocka_unit_test(test_what_can_be_a_view_is_one),
         cmocka_unit_test(test_an_engine_by_name_gives_memory_of_its_own),
         cmocka_unit_test(test_views_outlive_the_model_and_may_be_changed),
+        cmocka_unit_test(test_a_model_that_is_only_read_is_not_mapped),
+        cmocka_unit_test(test_what_is_verified_has_memory_of_its_own),
         cmocka_unit_test(test_what_has_gaps_is_put_together),
         cmocka_unit_test(test_a_file_that_became_shorter_is_told),
         cmocka_unit_test(test_what_cannot_be_mapped_is_told_by_name),

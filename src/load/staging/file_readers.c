@@ -6,6 +6,7 @@
 #include "errno_status.h"
 #include "error.h"
 #include "model.h"
+#include "record.h"
 #include "served.h"
 
 #define FILE_READERS_OPEN 32                    /* that are kept open without being used */
@@ -170,6 +171,15 @@ bool coffer__file_readers_is_served(const coffer__file_readers *file_readers, si
     return file_readers->options.served != NULL && file_readers->options.served->files[shard].found;
 }
 
+/* Whether results may be parts of a map. Bytes that are hashed are not: what was verified must not change with the file, and
+   a file that becomes shorter while it is hashed would end the process. */
+static bool file_readers_may_map(const coffer__file_readers *file_readers, const coffer__shard *of)
+{
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    const bool records = coffer__table_algorithm(of->table, &algorithm, NULL) != COFFER_ERR_NO_DIGESTS;
+    return of->access != COFFER_READ && of->trusted == NULL && (file_readers->options.unverified || !records);
+}
+
 /* Under the mutex, which is held while the file is opened and looked at: two workers that come to the same file at
    once must not open it twice. What the system can do is found out once, and not at all for loads of a few bytes,
    which would spend more time on that than on reading. Of a model cache server's memory there is no path. */
@@ -182,12 +192,19 @@ static coffer_status file_readers_open(coffer__file_readers *file_readers, size_
     const coffer__engine_wish wish = { .engine = file_readers->options.engine,
                                        .uncached = file_readers->options.uncached,
                                        .shared = file_readers->shared || file_readers->options.group,
-                                       .views = !served && entry->views > entry->planned / 2,
+                                       .views = !served && entry->views > entry->planned / 2 &&
+                                                file_readers_may_map(file_readers, of),
                                        .path = served ? NULL : of->path,
                                        .planned = entry->planned,
                                        .probes = entry->probes,
                                        .probe_count = entry->probe_count };
     const bool little = entry->planned < FILE_READERS_LITTLE && file_readers->options.engine == COFFER_ENGINE_AUTO;
+    if (wish.engine == COFFER_ENGINE_MAPPED && of->access == COFFER_READ) {
+        return coffer__fail(
+            err, COFFER_ERR_ENGINE,
+            "the engine \"mapped\" was asked for, but the model was opened to be read and never mapped: "
+            "use the engine \"auto\"");
+    }
     file_readers_reserve(file_readers);
     if (!file_readers->has_facts && !little) {
         coffer__engine_facts_get(&file_readers->facts);
@@ -232,7 +249,10 @@ coffer_status coffer__file_readers_map(coffer__file_readers *file_readers, size_
     const coffer_status status = coffer__file_readers_use(file_readers, shard, &file_reader, err);
     *source = NULL;
     if (status == COFFER_OK) {
-        *source = coffer__file_reader_engine(file_reader) == COFFER_ENGINE_MAPPED ? file_reader->source : NULL;
+        const bool mapped = coffer__file_reader_engine(file_reader) == COFFER_ENGINE_MAPPED;
+        *source = mapped && file_readers_may_map(file_readers, &file_readers->model->shards[shard])
+                      ? file_reader->source
+                      : NULL;
         coffer__file_readers_leave(file_readers, shard);
     }
     return status;

@@ -17,7 +17,8 @@ typedef struct coffer__file_readers_options {
     const coffer_allocator *allocator; /* any number of threads may use it at once */
     coffer_engine engine;
     bool uncached;
-    bool group; /* several processes load together, as far as they can */
+    bool unverified; /* digests that files record are not checked, unless the model was opened to verify */
+    bool group;      /* several processes load together, as far as they can */
     const struct coffer__served
         *served; /* what a model cache server has of the model, until the file readers are freed; NULL: nothing */
 } coffer__file_readers_options;
