@@ -232,6 +232,39 @@ static void test_slices(void **state)
     coffer_close(packed);
 }
 
+/* A load, in the background and by several threads, gives the bytes of the original. */
+static void test_load(void **state)
+{
+    (void)state;
+    coffer *plain = open_file(PLAIN);
+    coffer *packed = open_file(PACKED);
+    coffer_plan *plan = NULL;
+    coffer_load *load = NULL;
+    assert_int_equal(coffer_plan_new(&plan, packed, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(packed); i++) {
+        assert_int_equal(coffer_plan_add(plan, coffer_at(packed, i), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    }
+    assert_int_equal(coffer_load_start(&load, plan, NULL, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(packed); i++) {
+        coffer_loaded loaded;
+        coffer_error err;
+        const coffer_tensor *tensor = coffer_at(plain, i);
+        uint8_t *expected = calloc(1, (size_t)tensor->size + 1);
+        assert_int_equal(coffer_read(plain, tensor, expected, tensor->size, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_load_take(load, i, UINT64_MAX, &loaded, &err), COFFER_OK);
+        assert_int_equal(loaded.size, tensor->size);
+        if (tensor->size > 0) {
+            assert_memory_equal((const void *)(uintptr_t)loaded.address, expected, (size_t)tensor->size);
+        }
+        coffer_memory_free(loaded.memory);
+        free(expected);
+    }
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_close(plain);
+    coffer_close(packed);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -319,13 +352,10 @@ static void test_every_byte_of_a_tensor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_back),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_every_byte_of_a_tensor),
+        cmocka_unit_test(test_comes_back), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reads),      cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_load),
+        cmocka_unit_test(test_headers),    cmocka_unit_test(test_every_byte_of_a_tensor),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
