@@ -35,10 +35,12 @@ def test_verdicts(path, tmp_path):
     code = re.fullmatch(r"ok__\w+|err_([A-Z_]+)__\w+", path.stem)[1]
     if code is None:
         assert result.returncode == 0, result.stderr
+        assert coffer("check", "--data", path).returncode == 0
         assert (tmp_path / "plain").read_bytes() == packed_reader.original(path.read_bytes())
     else:
         assert (result.returncode, json.loads(result.stdout)["error"]["name"]) == (1, code)
         assert os.listdir(tmp_path) == []
+        assert coffer("check", "--data", path).returncode == 1
         assert coffer("get", path, "plain").returncode == 0  # the other tensor of the file is whole
 
 
