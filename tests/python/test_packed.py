@@ -13,6 +13,7 @@ import sys
 
 import packed_reader
 import pytest
+from web_server import Server
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 CLI = os.environ["COFFER_CLI"]
@@ -86,3 +87,20 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
     assert copy.read_bytes() == path.read_bytes()
     assert coffer("unpack", copy).returncode == 2
     assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode != 0
+
+
+def test_behind_a_url(tmp_path):
+    rng = random.Random(5)
+    values = bytes(rng.choice([0, 7, 7, 7, 9, 12]) for _ in range(1500000))
+    header = json.dumps({"t": {"dtype": "I8", "shape": [1500, 1000], "data_offsets": [0, len(values)]}}).encode()
+    (tmp_path / "plain.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + values)
+    assert coffer("pack", tmp_path / "plain.safetensors", "-o", tmp_path / "packed.safetensors").returncode == 0
+    packed = (tmp_path / "packed.safetensors").read_bytes()
+    with Server({"/packed.safetensors": packed}) as server:
+        url = server.url("/packed.safetensors")
+        assert coffer("diff", url, tmp_path / "plain.safetensors").returncode == 0
+        shown = coffer("get", url, "t[700, 3:6]", "--json")
+        assert shown.returncode == 0 and json.loads(shown.stdout)["values"] == list(values[700003:700006])
+        (tmp_path / "fetched").mkdir()
+        assert coffer("fetch", url, "-o", tmp_path / "fetched").returncode == 0
+    assert (tmp_path / "fetched/packed.safetensors").read_bytes() == packed
