@@ -89,6 +89,16 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
     assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode != 0
 
 
+def test_nothing_gained(tmp_path):
+    header = json.dumps({"t": {"dtype": "U8", "shape": [70000], "data_offsets": [0, 70000]}}).encode()
+    content = struct.pack("<Q", len(header)) + header + random.Random(6).randbytes(70000)
+    (tmp_path / "noise.safetensors").write_bytes(content)
+    result = coffer("pack", tmp_path / "noise.safetensors", "--dry-run")
+    assert result.returncode == 0 and "nothing is gained" in result.stderr
+    assert coffer("pack", tmp_path / "noise.safetensors", "-o", tmp_path / "packed.safetensors").returncode == 0
+    assert packed_reader.original((tmp_path / "packed.safetensors").read_bytes()) == content
+
+
 def test_behind_a_url(tmp_path):
     rng = random.Random(5)
     values = bytes(rng.choice([0, 7, 7, 7, 9, 12]) for _ in range(1500000))
