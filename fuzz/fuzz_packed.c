@@ -18,8 +18,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static coffer__unpacker unpacker;
-static uint8_t whole[COFFER__PACKED_CHUNK * COFFER__PACKED_PLANES];
-static uint8_t part[COFFER__PACKED_CHUNK * COFFER__PACKED_PLANES];
+static uint8_t whole[COFFER__PACKED_CHUNK * COFFER__PLANES_MAX];
+static uint8_t part[COFFER__PACKED_CHUNK * COFFER__PLANES_MAX];
 
 /* Decodes chunk by chunk, to the end or the first that is damaged. */
 static coffer_status decode(const coffer__packed_head *head, const uint8_t *packed, uint8_t *elements)
@@ -80,7 +80,7 @@ static size_t pack(coffer_dtype dtype, const uint8_t *elements, size_t size, uin
     static coffer__packer packer;
     static coffer__pack_plan plan;
     static coffer__pack_counts counts[2];
-    static uint8_t encoded[COFFER__PACK_CHUNK_MAX(COFFER__PACKED_PLANES)];
+    static uint8_t encoded[COFFER__PACK_CHUNK_MAX(COFFER__PLANES_MAX)];
     const size_t count = size / coffer__packed_layout_of(dtype).element_size;
     memset(&counts[0], 0, sizeof counts[0]);
     if (count > 0) {

@@ -138,6 +138,10 @@ static void show_result(const cli_packing_job *job)
     } else {
         cli_remark_path(job->app, job->output != NULL ? job->output : job->path, "%s: %s from %s, %.1f %%",
                         job->output != NULL ? "packed" : "would be packed", to, from, share);
+        if (job->sum.packed_size >= job->sum.original_size) {
+            cli_remark_path(job->app, job->path,
+                            "nothing is gained: none of its tensors becomes smaller; keep it as it is");
+        }
     }
 }
 

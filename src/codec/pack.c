@@ -66,8 +66,8 @@ size_t coffer__pack_chunk(coffer__packer *packer, const coffer__pack_plan *plan,
     const uint64_t left = plan->elements - chunk * COFFER__PACKED_CHUNK;
     const size_t count = left < COFFER__PACKED_CHUNK ? (size_t)left : COFFER__PACKED_CHUNK;
     const unsigned planes = coffer__packed_plane_count(&plan->layout);
-    uint8_t *split[COFFER__PACKED_PLANES];
-    for (unsigned plane = 0; plane < COFFER__PACKED_PLANES; plane++) {
+    uint8_t *split[COFFER__PLANES_MAX];
+    for (unsigned plane = 0; plane < COFFER__PLANES_MAX; plane++) {
         split[plane] = packer->planes[plane];
     }
     coffer__planes_split(&plan->layout, elements, count, split);
@@ -102,7 +102,7 @@ uint64_t coffer__pack_index_size(const coffer__pack_plan *plan)
 
 uint64_t coffer__pack_whole_size(uint64_t used)
 {
-    const uint64_t least = used + COFFER__PACKED_ZEROS + COFFER__PACKED_ALIGNMENT - 1;
+    const uint64_t least = used + COFFER__PACKED_END_ZEROS + COFFER__PACKED_ALIGNMENT - 1;
     return least - least % COFFER__PACKED_ALIGNMENT;
 }
 

@@ -17,7 +17,7 @@
 
 /* How often each byte occurs in each plane of a segment, halves not being split. */
 typedef struct coffer__pack_counts {
-    uint64_t planes[COFFER__PACKED_PLANES][COFFER__CODE_SYMBOLS];
+    uint64_t planes[COFFER__PLANES_MAX][COFFER__CODE_SYMBOLS];
 } coffer__pack_counts;
 
 /* What is decided before the first chunk is encoded. */
@@ -39,7 +39,7 @@ size_t coffer__pack_segment_count(uint64_t elements);
 
 /* A work area of one thread. About 0.5 MiB. */
 typedef struct coffer__packer {
-    uint8_t planes[COFFER__PACKED_PLANES][COFFER__PACKED_CHUNK];
+    uint8_t planes[COFFER__PLANES_MAX][COFFER__PACKED_CHUNK];
     uint32_t counts[4][COFFER__CODE_SYMBOLS];
     coffer__code_writer writer;
 } coffer__packer;

@@ -28,8 +28,8 @@ void coffer__pack_count(coffer__packer *packer, coffer_dtype dtype, const uint8_
                         coffer__pack_counts *counts)
 {
     const coffer__packed_layout layout = coffer__packed_layout_of(dtype);
-    uint8_t *planes[COFFER__PACKED_PLANES];
-    for (unsigned plane = 0; plane < COFFER__PACKED_PLANES; plane++) {
+    uint8_t *planes[COFFER__PLANES_MAX];
+    for (unsigned plane = 0; plane < COFFER__PLANES_MAX; plane++) {
         planes[plane] = packer->planes[plane];
     }
     coffer__planes_split(&layout, elements, count, planes);

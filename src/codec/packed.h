@@ -45,7 +45,7 @@
 #define COFFER__PACKED_TABLES 255u
 #define COFFER__PACKED_CHUNK_ALIGNMENT 16u
 #define COFFER__PACKED_ALIGNMENT 64u
-#define COFFER__PACKED_ZEROS 16u
+#define COFFER__PACKED_END_ZEROS 16u
 
 /* How a chunk stores a plane. 3 to 6 are for residuals against another tensor, which no version has yet. */
 typedef enum coffer__packed_mode {
@@ -115,8 +115,8 @@ typedef struct coffer__unpacker {
     const uint8_t *index;
     unsigned loaded[2]; /* numbers of the tables in `readers`; COFFER__PACKED_TABLES: none */
     coffer__code_reader readers[2];
-    uint32_t starts[COFFER__PACKED_PLANES][COFFER__PACKED_STREAMS + 1]; /* of streams, or of the plane's bytes */
-    uint8_t lanes[COFFER__PACKED_PLANES][4][COFFER__UNPACK_LANE];
+    uint32_t starts[COFFER__PLANES_MAX][COFFER__PACKED_STREAMS + 1]; /* of streams, or of the plane's bytes */
+    uint8_t lanes[COFFER__PLANES_MAX][4][COFFER__UNPACK_LANE];
 } coffer__unpacker;
 
 /* For the tensor of a head and an index that were checked; both are borrowed. */

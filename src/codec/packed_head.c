@@ -115,7 +115,7 @@ coffer_status coffer__packed_read_head(const uint8_t bytes[COFFER__PACKED_HEAD_S
     head->used = coffer__load_u64le(bytes + 32);
     uint64_t whole = 0;
     const uint64_t least = COFFER__PACKED_HEAD_SIZE + coffer__packed_index_size(head);
-    if (!coffer__add_u64(head->used, COFFER__PACKED_ZEROS, &whole) ||
+    if (!coffer__add_u64(head->used, COFFER__PACKED_END_ZEROS, &whole) ||
         !coffer__round_up_u64(whole, COFFER__PACKED_ALIGNMENT, &whole) || whole != size) {
         return packed_bad_head(head, 32, "what it uses, with zeros after it,", size, whole, err);
     }
@@ -149,7 +149,7 @@ static bool packed_tables_fit(const coffer__packed_head *head, const coffer__pac
 static bool packed_modes_fit(const coffer__packed_head *head, uint32_t modes)
 {
     const unsigned planes = coffer__packed_plane_count(&head->layout);
-    for (unsigned plane = 0; plane < COFFER__PACKED_PLANES; plane++) {
+    for (unsigned plane = 0; plane < COFFER__PLANES_MAX; plane++) {
         const unsigned mode = modes >> (4 * plane) & 15;
         if (plane < planes ? mode >= COFFER__PLANE_MODES : mode != 0) {
             return false;

@@ -74,7 +74,7 @@ static void planes_split_halves(const uint8_t *restrict elements, size_t count, 
 }
 
 void coffer__planes_split(const coffer__packed_layout *layout, const uint8_t *elements, size_t count,
-                          uint8_t *const planes[COFFER__PACKED_PLANES])
+                          uint8_t *const planes[COFFER__PLANES_MAX])
 {
     if (layout->nibbles) {
         planes_split_halves(elements, count, layout->rotate, planes[0], planes[1]);
@@ -143,7 +143,7 @@ static void planes_merge_halves(const uint8_t *restrict low, const uint8_t *rest
     }
 }
 
-void coffer__planes_merge(const coffer__packed_layout *layout, const uint8_t *const planes[COFFER__PACKED_PLANES],
+void coffer__planes_merge(const coffer__packed_layout *layout, const uint8_t *const planes[COFFER__PLANES_MAX],
                           size_t count, uint8_t *elements)
 {
     if (layout->nibbles) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COFFER__PACKED_PLANES 8u
+#define COFFER__PLANES_MAX 8u
 
 typedef struct coffer__packed_layout {
     uint8_t element_size; /* in bytes: 1, 2, 4 or 8 */
@@ -26,9 +26,9 @@ static inline unsigned coffer__packed_plane_count(const coffer__packed_layout *l
 
 /* `count` elements become a byte in each plane. */
 void coffer__planes_split(const coffer__packed_layout *layout, const uint8_t *elements, size_t count,
-                          uint8_t *const planes[COFFER__PACKED_PLANES]);
+                          uint8_t *const planes[COFFER__PLANES_MAX]);
 /* And back. Bytes of planes of halves are below 16. */
-void coffer__planes_merge(const coffer__packed_layout *layout, const uint8_t *const planes[COFFER__PACKED_PLANES],
+void coffer__planes_merge(const coffer__packed_layout *layout, const uint8_t *const planes[COFFER__PLANES_MAX],
                           size_t count, uint8_t *elements);
 
 /* Halves, a byte each, as they are stored: of each 64, number i below number i + 32 in one byte; what is missing of the last 64

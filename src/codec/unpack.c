@@ -182,7 +182,7 @@ static coffer_status unpack_group(const unpack_chunk *chunk, size_t first, size_
     }
     const coffer__packed_layout *layout = &chunk->unpacker->head->layout;
     for (size_t i = 0; i < count; i++) {
-        const uint8_t *planes[COFFER__PACKED_PLANES];
+        const uint8_t *planes[COFFER__PLANES_MAX];
         for (unsigned plane = 0; plane < chunk->planes; plane++) {
             planes[plane] = unpack_plane(chunk, plane, first + i, i);
             if (planes[plane] == NULL) {

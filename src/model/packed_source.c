@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-#define PACKED_SOURCE_ELEMENTS_SIZE (COFFER__PACKED_CHUNK * (size_t)COFFER__PACKED_PLANES)
+#define PACKED_SOURCE_ELEMENTS_SIZE (COFFER__PACKED_CHUNK * (size_t)COFFER__PLANES_MAX)
 /* Every chunk fits, by the number of its length. */
 #define PACKED_SOURCE_STORED_SIZE ((size_t)1 << 20)
-#define PACKED_SOURCE_ZEROS (COFFER__PACKED_ZEROS + COFFER__PACKED_ALIGNMENT)
+#define PACKED_SOURCE_ZEROS (COFFER__PACKED_END_ZEROS + COFFER__PACKED_ALIGNMENT)
 
 struct coffer__packed_index {
     coffer__packed_head head;

@@ -26,8 +26,8 @@
 typedef struct file_area {
     coffer__packer packer;
     coffer__unpacker unpacker;
-    uint8_t elements[COFFER__PACKED_CHUNK * COFFER__PACKED_PLANES];
-    uint8_t encoded[COFFER__PACK_CHUNK_MAX(COFFER__PACKED_PLANES)];
+    uint8_t elements[COFFER__PACKED_CHUNK * COFFER__PLANES_MAX];
+    uint8_t encoded[COFFER__PACK_CHUNK_MAX(COFFER__PLANES_MAX)];
 } file_area;
 
 /* A tensor that is packed. */
@@ -277,7 +277,7 @@ static coffer_status file_plan_tensor(file_job *job, coffer_error *err)
 /* Writes what is not a chunk: the index, and the zeros at the end. */
 static coffer_status file_write_around(const file_job *job, coffer_error *err)
 {
-    static const uint8_t zeros[COFFER__PACKED_ZEROS + COFFER__PACKED_ALIGNMENT] = { 0 };
+    static const uint8_t zeros[COFFER__PACKED_END_ZEROS + COFFER__PACKED_ALIGNMENT] = { 0 };
     const file_packed *packed = job->packed;
     const coffer_status status =
         coffer_writer_write(job->writer, job->number, 0, packed->index, packed->index_size, err);

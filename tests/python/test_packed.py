@@ -13,6 +13,7 @@ import sys
 
 import packed_reader
 import pytest
+from web_server import Server
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 CLI = os.environ["COFFER_CLI"]
@@ -35,10 +36,12 @@ def test_verdicts(path, tmp_path):
     code = re.fullmatch(r"ok__\w+|err_([A-Z_]+)__\w+", path.stem)[1]
     if code is None:
         assert result.returncode == 0, result.stderr
+        assert coffer("check", "--data", path).returncode == 0
         assert (tmp_path / "plain").read_bytes() == packed_reader.original(path.read_bytes())
     else:
         assert (result.returncode, json.loads(result.stdout)["error"]["name"]) == (1, code)
         assert os.listdir(tmp_path) == []
+        assert coffer("check", "--data", path).returncode == 1
         assert coffer("get", path, "plain").returncode == 0  # the other tensor of the file is whole
 
 
@@ -84,3 +87,30 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
     assert copy.read_bytes() == path.read_bytes()
     assert coffer("unpack", copy).returncode == 2
     assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode != 0
+
+
+def test_nothing_gained(tmp_path):
+    header = json.dumps({"t": {"dtype": "U8", "shape": [70000], "data_offsets": [0, 70000]}}).encode()
+    content = struct.pack("<Q", len(header)) + header + random.Random(6).randbytes(70000)
+    (tmp_path / "noise.safetensors").write_bytes(content)
+    result = coffer("pack", tmp_path / "noise.safetensors", "--dry-run")
+    assert result.returncode == 0 and "nothing is gained" in result.stderr
+    assert coffer("pack", tmp_path / "noise.safetensors", "-o", tmp_path / "packed.safetensors").returncode == 0
+    assert packed_reader.original((tmp_path / "packed.safetensors").read_bytes()) == content
+
+
+def test_behind_a_url(tmp_path):
+    rng = random.Random(5)
+    values = bytes(rng.choice([0, 7, 7, 7, 9, 12]) for _ in range(1500000))
+    header = json.dumps({"t": {"dtype": "I8", "shape": [1500, 1000], "data_offsets": [0, len(values)]}}).encode()
+    (tmp_path / "plain.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + values)
+    assert coffer("pack", tmp_path / "plain.safetensors", "-o", tmp_path / "packed.safetensors").returncode == 0
+    packed = (tmp_path / "packed.safetensors").read_bytes()
+    with Server({"/packed.safetensors": packed}) as server:
+        url = server.url("/packed.safetensors")
+        assert coffer("diff", url, tmp_path / "plain.safetensors").returncode == 0
+        shown = coffer("get", url, "t[700, 3:6]", "--json")
+        assert shown.returncode == 0 and json.loads(shown.stdout)["values"] == list(values[700003:700006])
+        (tmp_path / "fetched").mkdir()
+        assert coffer("fetch", url, "-o", tmp_path / "fetched").returncode == 0
+    assert (tmp_path / "fetched/packed.safetensors").read_bytes() == packed

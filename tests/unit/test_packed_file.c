@@ -232,6 +232,39 @@ static void test_slices(void **state)
     coffer_close(packed);
 }
 
+/* A load, in the background and by several threads, gives the bytes of the original. */
+static void test_load(void **state)
+{
+    (void)state;
+    coffer *plain = open_file(PLAIN);
+    coffer *packed = open_file(PACKED);
+    coffer_plan *plan = NULL;
+    coffer_load *load = NULL;
+    assert_int_equal(coffer_plan_new(&plan, packed, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(packed); i++) {
+        assert_int_equal(coffer_plan_add(plan, coffer_at(packed, i), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    }
+    assert_int_equal(coffer_load_start(&load, plan, NULL, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(packed); i++) {
+        coffer_loaded loaded;
+        coffer_error err;
+        const coffer_tensor *tensor = coffer_at(plain, i);
+        uint8_t *expected = calloc(1, (size_t)tensor->size + 1);
+        assert_int_equal(coffer_read(plain, tensor, expected, tensor->size, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_load_take(load, i, UINT64_MAX, &loaded, &err), COFFER_OK);
+        assert_int_equal(loaded.size, tensor->size);
+        if (tensor->size > 0) {
+            assert_memory_equal((const void *)(uintptr_t)loaded.address, expected, (size_t)tensor->size);
+        }
+        coffer_memory_free(loaded.memory);
+        free(expected);
+    }
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_close(plain);
+    coffer_close(packed);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -296,7 +329,9 @@ static void test_every_byte_of_a_tensor(void **state)
     assert_int_equal(coffer_open_memory(&model, bytes, size, NULL, NULL), COFFER_OK);
     const coffer_tensor *tensor = coffer_find(model, "zeros", 5);
     const size_t stored = (size_t)coffer_tensor_stored_size(model, tensor);
-    uint8_t *to = malloc((size_t)tensor->size);
+    const size_t tensor_size = (size_t)tensor->size;
+    uint8_t *to = malloc(tensor_size);
+    /* The last of the file, as tensors of one dtype are in order of their names. */
     const size_t from = size - 2 * stored;
     coffer_close(model);
     size_t at = from;
@@ -307,7 +342,7 @@ static void test_every_byte_of_a_tensor(void **state)
         bytes[at + i] ^= 0x10;
         coffer_error err;
         assert_int_equal(coffer_open_memory(&model, bytes, size, NULL, NULL), COFFER_OK);
-        const coffer_status status = coffer_read(model, coffer_find(model, "zeros", 5), to, tensor->size, NULL, &err);
+        const coffer_status status = coffer_read(model, coffer_find(model, "zeros", 5), to, tensor_size, NULL, &err);
         assert_in_range(status, COFFER_ERR_PACK_HEAD, COFFER_ERR_PACK_CHECKSUM);
         coffer_close(model);
         bytes[at + i] ^= 0x10;
@@ -319,13 +354,10 @@ static void test_every_byte_of_a_tensor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_back),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_every_byte_of_a_tensor),
+        cmocka_unit_test(test_comes_back), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reads),      cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_load),
+        cmocka_unit_test(test_headers),    cmocka_unit_test(test_every_byte_of_a_tensor),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
