@@ -139,19 +139,20 @@ coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_
     return strcmp(path, "-") == 0 ? open_stdin(model, options, err) : coffer_open(model, path, options, err);
 }
 
-static coffer_status open_to_read(coffer **model, const char *path, bool all_notes, bool partial, coffer_error *err)
+static coffer_open_options options_of(coffer_access access, bool all_notes, bool partial)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.access = COFFER_READ;
+    options.access = access;
     options.all_notes = all_notes;
     options.partial = partial;
     options.progress = cli_progress_unseen; /* while a server is waited for */
-    return cli_open_with(model, path, &options, err);
+    return options;
 }
 
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err)
 {
-    return open_to_read(model, path, all_notes, false, err);
+    const coffer_open_options options = options_of(COFFER_READ, all_notes, false);
+    return cli_open_with(model, path, &options, err);
 }
 
 /* What a model's file is called below the path that was named; NULL where it is elsewhere. */
@@ -211,11 +212,11 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
     }
 }
 
-static coffer *open_or_fail(cli *app, const char *path, bool all_notes, bool partial, int *code)
+static coffer *open_or_fail(cli *app, const char *path, coffer_open_options options, int *code)
 {
     coffer *model = NULL;
     coffer_error err;
-    const coffer_status status = open_to_read(&model, path, all_notes, partial, &err);
+    const coffer_status status = cli_open_with(&model, path, &options, &err);
     *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
     if (status == COFFER_OK && cli_is_folder(path)) {
         cli_remark_choice(app, path, model);
@@ -225,12 +226,17 @@ static coffer *open_or_fail(cli *app, const char *path, bool all_notes, bool par
 
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
 {
-    return open_or_fail(app, path, all_notes, false, code);
+    return open_or_fail(app, path, options_of(COFFER_READ, all_notes, false), code);
 }
 
 coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code)
 {
-    return open_or_fail(app, path, false, partial, code);
+    return open_or_fail(app, path, options_of(COFFER_READ, false, partial), code);
+}
+
+coffer *cli_open_to_load(cli *app, const char *path, int *code)
+{
+    return open_or_fail(app, path, options_of(COFFER_MAP, false, false), code);
 }
 
 bool cli_is_single_file(const coffer *model, const char *path)
@@ -263,7 +269,8 @@ static void look_into(void *ctx, size_t i)
         file->status = cli_missing_file(&file->err);
         return;
     }
-    file->status = open_to_read(&file->model, file->path, run->work->all_notes, run->work->partial, &file->err);
+    const coffer_open_options options = options_of(COFFER_READ, run->work->all_notes, run->work->partial);
+    file->status = cli_open_with(&file->model, file->path, &options, &file->err);
     if (file->status == COFFER_OK && run->work->look != NULL) {
         file->status = run->work->look(run->work->ctx, file);
     }

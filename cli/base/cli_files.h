@@ -23,6 +23,9 @@ coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
 /* The same; a file that is cut short is opened, too, when `partial` is set: see cli_partial.h. */
 coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code);
 
+/* The same as programs open it that load it: the load may map its files. */
+coffer *cli_open_to_load(cli *app, const char *path, int *code);
+
 /* Says which model was opened where a name led to one of several: of a folder, one in a
    folder below it; of a URL that is no file's, whichever it was, since nobody can tell what
    else is there. */

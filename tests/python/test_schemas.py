@@ -93,6 +93,8 @@ LINES = [
     "hash model.safetensors", "hash --write types.safetensors", "plan model.safetensors --tp 2", "plan model.safetensors --tp 2 --rank 1",
     "load model.safetensors", "devices", "verify types.safetensors damaged.safetensors", "merge-lora model.safetensors adapters/one -o adapted.safetensors",
     "extract-lora model.safetensors cast.safetensors -o extracted --rank 2 -n", "report model.safetensors -o r.html --page page.html",
+    "pack model.safetensors -o packed.safetensors", "unpack packed.safetensors -o unpacked.safetensors", "info packed.safetensors",
+    "add-lora adapters/one adapters/one -o added -n",
 ]
 
 

@@ -383,7 +383,7 @@ static int run_load(cli *app, const cli_arguments *arguments)
             return cli_fail(app, report.path, &err); /* the message names the device */
         }
     }
-    coffer *model = cli_open(app, report.path, false, &code);
+    coffer *model = cli_open_to_load(app, report.path, &code);
     if (code == CLI_EXIT_OK) {
         code = load_model(app, arguments, model, device, &report);
     }

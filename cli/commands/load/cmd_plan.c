@@ -394,7 +394,7 @@ static int run_plan(cli *app, const cli_arguments *arguments)
         code = read_rules(app, arguments, &request);
     }
     if (code == CLI_EXIT_OK) {
-        request.model = cli_open(app, request.path, false, &code);
+        request.model = cli_open_to_load(app, request.path, &code);
     }
     if (code == CLI_EXIT_OK) {
         remark_rules(app, arguments, &request);
