@@ -104,6 +104,11 @@ static coffer_status shard_take_table(coffer__shard *shard, const coffer_parse_o
                                       coffer_error *err)
 {
     if (coffer__packed_file_is(shard->table) && !options->to_fetch) {
+        if (options->partial && parse->file_size == 0) {
+            return coffer__fail(err, COFFER_ERR_PACKED,
+                                "the file is packed and does not end where its data do: it cannot be opened in part; "
+                                "get the file again");
+        }
         const coffer_status status = coffer__packed_file_open(&shard->source, &shard->table, parse, allocator, err);
         if (status != COFFER_OK) {
             return status;

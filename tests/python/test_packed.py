@@ -89,6 +89,19 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
     assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode != 0
 
 
+def test_a_rewrite_says_that_what_it_writes_is_not_packed(tmp_path):
+    result = coffer("align", FOLDER / "ok__bf16_raw_huff.safetensors", "--alignment", "4096", "-o", tmp_path / "aligned.safetensors")
+    assert result.returncode == 0 and "is packed; what is written is not" in result.stderr, result.stderr
+    assert coffer("unpack", tmp_path / "aligned.safetensors", "-o", tmp_path / "new").returncode != 0
+
+
+def test_a_file_that_is_cut_is_not_opened_in_part(tmp_path):
+    content = (FOLDER / "ok__bf16_raw_huff.safetensors").read_bytes()
+    (tmp_path / "cut.safetensors").write_bytes(content[: len(content) * 3 // 4])
+    result = coffer("ls", "--partial", tmp_path / "cut.safetensors")
+    assert result.returncode != 0 and "cannot be opened in part" in result.stderr, result.stderr
+
+
 def test_nothing_gained(tmp_path):
     header = json.dumps({"t": {"dtype": "U8", "shape": [70000], "data_offsets": [0, 70000]}}).encode()
     content = struct.pack("<Q", len(header)) + header + random.Random(6).randbytes(70000)

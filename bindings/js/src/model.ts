@@ -621,7 +621,7 @@ async function openFiles(
         throw await missing(cause, file, files, place);
       });
       sources[i] = source;
-      const table = await readTable(source, options).catch(async (cause: unknown) => {
+      const table = await readPlainTable(source, options).catch(async (cause: unknown) => {
         throw await missing(cause, file, files, place);
       });
       options.progress?.(++opened, files.length);
@@ -714,13 +714,24 @@ async function openGuess(place: Place, options: OpenOptions): Promise<Model> {
   throw new CofferError("NOT_FOUND", message, { path: place.name });
 }
 
+/** A file's table. Of a packed file it would have codes in the place of tensors, which this package does not decode. */
+async function readPlainTable(source: Source, options: OpenOptions): Promise<Table> {
+  const table = await readTable(source, options);
+  if (table.metadata?.some(([key]) => key === "coffer.packed")) {
+    throw new CofferError("PACKED", "the file is packed, which this package does not read: unpack it first (coffer unpack)", {
+      path: source.name,
+    });
+  }
+  return table;
+}
+
 async function openFile(file: string, place: Place, given: Source | undefined, options: OpenOptions): Promise<Model> {
   const source = given ?? (await place.open(file));
   if (file.endsWith(INDEX_ENDING)) {
     return openIndex(source, place, options);
   }
   try {
-    const table = await readTable(source, options);
+    const table = await readPlainTable(source, options);
     return new Model(source.name, await joined([source], [table]));
   } catch (error) {
     await source.close?.();

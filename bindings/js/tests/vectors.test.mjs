@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 
-import { CofferError, MemorySource, readTable } from "libcoffer";
+import { CofferError, MemorySource, open, readTable } from "libcoffer";
 
 const folder = process.env.COFFER_VECTORS ?? new URL("../../../tests/vectors/", import.meta.url).pathname;
 const files = readdirSync(folder).filter((name) => /\.(safetensors|bt|bin)$/.test(name));
@@ -61,3 +61,11 @@ for (const file of files) {
     }
   });
 }
+
+test("a packed file is refused, since it has codes in the place of tensors", async () => {
+  const packed = readdirSync(`${folder}/packed`).filter((name) => name.startsWith("ok__"));
+  assert(packed.length > 0);
+  for (const name of packed) {
+    await assert.rejects(open(new Blob([readFileSync(`${folder}/packed/${name}`)])), { code: "PACKED" });
+  }
+});

@@ -166,7 +166,7 @@ def add_lora(
     digests, sync, dry_run   as of coffer.rewrite
     progress        called with the modules done and in all
 
-    What is there is replaced. A smaller rank needs OpenBLAS or another LAPACK: docs/mixing.md.
+    What is there is replaced. A smaller rank needs OpenBLAS or another LAPACK: docs/editing.md.
     """
     scales = adapters if isinstance(adapters, Mapping) else dict.fromkeys(_paths(adapters), scale)
     made: list[Path] = []
