@@ -90,7 +90,7 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
 
 
 def test_a_rewrite_says_that_what_it_writes_is_not_packed(tmp_path):
-    result = coffer("align", FOLDER / "ok__bf16_raw_huff.safetensors", "--alignment", "4096", "-o", tmp_path / "aligned.safetensors")
+    result = coffer("align", FOLDER / "ok__bf16_raw_huff.safetensors", "-o", tmp_path / "aligned.safetensors")
     assert result.returncode == 0 and "is packed; what is written is not" in result.stderr, result.stderr
     assert coffer("unpack", tmp_path / "aligned.safetensors", "-o", tmp_path / "new").returncode != 0
 
