@@ -325,6 +325,12 @@ static coffer_status choose_mapped_by_name(const choose_job *job, coffer_error *
     if (!job->file_reader->source->is.lends) {
         return choose_fail(job, err);
     }
+    if (job->wish->uncached) {
+        return coffer__fail(
+            err, COFFER_ERR_ENGINE,
+            "the engine \"mapped\" was asked for, which hands out the page cache, and nothing is to be left "
+            "in the page cache: use the engine \"auto\"");
+    }
     if (!choose_can_map(job)) {
         return coffer__fail(err, COFFER_ERR_ENGINE,
                             "the engine \"mapped\" was asked for, but %s; use the engine \"auto\" or \"buffered\"",

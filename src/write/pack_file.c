@@ -311,18 +311,18 @@ static coffer_status file_write_tensor(file_job *job, coffer_error *err)
 
 /* ---- the file ------------------------------------------------------------------------------------------------------ */
 
-/* "1:LENGTH:SHA256" */
-static coffer_status file_set_key(const file_job *job, coffer_header *header, coffer_error *err)
+/* "1:LENGTH:SHA256"; what is not `digested` has zeros there, so that the header is as long as it will be. */
+static coffer_status file_set_key(const file_job *job, coffer_header *header, bool digested, coffer_error *err)
 {
     char text[2 + 20 + 1 + 64];
-    uint8_t digest[32];
+    uint8_t digest[32] = { 0 };
     const coffer__row row = {
         .source = &job->shard->source, .size = job->shard->source.size, .algorithm = COFFER_SHA256, .digest = digest
     };
     const coffer__transfer_options transfer = { .allocator = &job->model->allocator,
                                                 .progress = job->options.progress,
                                                 .progress_ctx = job->options.progress_ctx };
-    coffer_status status = coffer__transfer(&row, 1, &transfer, err);
+    const coffer_status status = digested ? coffer__transfer(&row, 1, &transfer, err) : COFFER_OK;
     if (status != COFFER_OK) {
         return status;
     }
@@ -407,8 +407,8 @@ static coffer_status file_make(file_job *job, coffer_header *header, const char 
     building.alignment = COFFER__PACKED_ALIGNMENT;
     const coffer_table *table = NULL;
     coffer_status status = file_declare(job, header, err);
-    if (status == COFFER_OK && path != NULL) {
-        status = file_set_key(job, header, err);
+    if (status == COFFER_OK) {
+        status = file_set_key(job, header, path != NULL, err);
     }
     if (status == COFFER_OK) {
         status = coffer_header_build(header, &building, NULL, NULL, &table, err);

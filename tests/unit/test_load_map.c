@@ -255,6 +255,7 @@ static void test_what_is_verified_has_memory_of_its_own(void **state)
         loading of = load_everything(engines[i]);
         assert_true(of.loaded[0].verified);
         assert_false(is_in_file(bytes_of(&of.loaded[0])));
+        assert_int_equal(of.stats.engines >> COFFER_ENGINE_MAPPED & 1, 0);
         uint32_t planned = 0;
         assert_int_equal(coffer_plan_engines_of(of.plan, SIZE_MAX, &planned, NULL), COFFER_OK);
         assert_int_equal(planned >> COFFER_ENGINE_MAPPED & 1, 0);

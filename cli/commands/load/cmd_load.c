@@ -193,6 +193,11 @@ __attribute__((format(printf, 3, 4))) static void show_line(cli_output *out, con
     cli_put_char(out, '\n');
 }
 
+static bool is_mapped(const coffer_load_stats *stats)
+{
+    return (stats->engines >> COFFER_ENGINE_MAPPED & 1) != 0;
+}
+
 /* The floor is what plain reads reach with nothing else to do, so the share says how much of the machine the load has
    used. */
 static void show_rates(cli_output *out, const load_report *report)
@@ -203,8 +208,13 @@ static void show_rates(cli_output *out, const load_report *report)
     show_line(out, "rate", "%s/s", rate);
     if (report->floor > 0) {
         cli_bytes_text(floor, (uint64_t)report->floor);
-        show_line(out, report->disk ? "disk" : "page cache", "%s/s by reads alone; the load had %.0f %% of it", floor,
-                  100 * rate_of(&report->stats) / report->floor);
+        const char *of = report->disk ? "disk" : "page cache";
+        if (!report->disk && is_mapped(&report->stats)) {
+            show_line(out, of, "%s/s by reads alone; the load copies nothing", floor);
+        } else {
+            show_line(out, of, "%s/s by reads alone; the load had %.0f %% of it", floor,
+                      100 * rate_of(&report->stats) / report->floor);
+        }
     }
 }
 

@@ -131,7 +131,7 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
      * Of a stored member the header is not part of the piece, so its bytes have a CRC of their own (numpy_crc),
      * and the system can copy them straight into the new file.
      */
-    piece.stored_size = inflated ? member->stored_size : piece.size;
+    piece.stored_size = member != NULL && inflated ? member->stored_size : piece.size;
     if (member != NULL && !array->zip->without_crcs) {
         piece.crc_kind = COFFER__CRC_32;
         piece.crc = inflated ? member->crc : numpy_crc(array);

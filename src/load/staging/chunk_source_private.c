@@ -274,6 +274,23 @@ static bool private_has_capacity(const coffer__chunk_source *chunk_source)
            (own->latest.engine == NULL || coffer__range_reader_wants(own->reader, &own->latest));
 }
 
+/* Which engines read a chunk. Of a file that is mapped, what cannot be part of the map is read through the page cache. */
+static uint32_t private_engines(const private_chunk_source *own, const private_slot *slot)
+{
+    const coffer_engine engine = coffer__file_reader_engine(slot->file_reader);
+    uint32_t engines = 0;
+    if (coffer__file_readers_is_served(own->chunk_sources->file_readers, slot->chunk->shard)) {
+        return 0;
+    }
+    if (engine != COFFER_ENGINE_MAPPED) {
+        return UINT32_C(1) << (unsigned)engine;
+    }
+    for (size_t i = 0; i < slot->count; i++) {
+        engines |= UINT32_C(1) << (unsigned)(slot->requests[i].in_map ? COFFER_ENGINE_MAPPED : COFFER_ENGINE_BUFFERED);
+    }
+    return engines;
+}
+
 /* Requests stay where they are while they are in progress, so all of them are made before the first is submitted. The
    slot counts as taken, and its file reader as used, before anything can fail: private_close gives the file reader back
    for each slot that has a chunk, whether its requests were made or not. */
@@ -300,10 +317,8 @@ static coffer_status private_submit(coffer__chunk_source *chunk_source, coffer__
     chunk->own = slot;
     chunk->bytes = slot->memory;
     chunk->counts = (coffer__chunk_counts){ .requests = 0 };
-    chunk->counts.engines = coffer__file_readers_is_served(own->chunk_sources->file_readers, chunk->shard)
-                                ? 0
-                                : 1u << (unsigned)coffer__file_reader_engine(slot->file_reader);
     status = private_requests(own, slot, err);
+    chunk->counts.engines |= private_engines(own, slot);
     for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
         coffer__range_reader_submit(own->reader, &slot->requests[i]);
     }
