@@ -24,6 +24,7 @@ coffer_merge_lora_options header_merge_lora_options = COFFER_MERGE_LORA_OPTIONS_
 coffer_extract_lora_options header_extract_lora_options = COFFER_EXTRACT_LORA_OPTIONS_INIT;
 coffer_add_lora_options header_add_lora_options = COFFER_ADD_LORA_OPTIONS_INIT;
 coffer_average_options header_average_options = COFFER_AVERAGE_OPTIONS_INIT;
+coffer_pack_options header_pack_options = COFFER_PACK_OPTIONS_INIT;
 
 coffer_error header_error;
 coffer_tensor header_tensor;
