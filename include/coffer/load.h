@@ -62,8 +62,8 @@ COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_de
    err->expected and what is free as err->actual. For engines without an allocator of the device's memory. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
-/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
-   more. For engines, as coffer_device_allocate. */
+/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must no longer need
+   it. For engines, as coffer_device_allocate. */
 COFFER_API void coffer_device_memory_free(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,

@@ -88,7 +88,7 @@ COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_he
 COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
                                                    size_t size, const coffer_writer_options *options,
                                                    coffer_error *err);
-/* The same to the caller's own place; the struct is copied. Whenever this fails, whatever the reason is, it calls
+/* The same to the caller's own place; the struct is copied. Whenever this fails, for any reason, it calls
    the sink's discard. For programs that write to an object store or into a container of their own. */
 COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                                  const coffer_writer_options *options, coffer_error *err);

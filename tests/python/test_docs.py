@@ -425,7 +425,7 @@ def test_architecture_has_the_rooms_that_are_checked():
     text = (SOURCE / "docs/architecture.md").read_text(encoding="utf-8")
     stated = {room: set(re.findall(r"`([\w/]+)`", below)) for room, below in
               re.findall(r"^\| `([\w/*]+)` \| .* \| (nothing|`.*`) \|$", text, re.M)}
-    there = {path.name for path in SOURCE.glob("src/*") if path.is_dir()} | {room for room in rooms if "/" in room}
+    there = {path.name for path in SOURCE.glob("src/*") if any(path.glob("*.[ch]"))} | {room for room in rooms if "/" in room}
     assert {room: rooms[room] for room in there} == {room: stated[room] for room in there}
 
 
@@ -624,10 +624,10 @@ def test_links_lead_somewhere(document):
 
 
 def test_every_document_is_in_the_index():
-    """Fifteen pages at most, each of which the page by task names."""
+    """Fifteen pages for users at most, each of which the page by task names."""
     index = (SOURCE / "docs/README.md").read_text(encoding="utf-8")
     pages = [document for document in SOURCE.glob("docs/*.md") if document.name != "README.md"]
-    assert 10 < len(pages) <= 15
+    assert 10 < len(pages) - 1 <= 15  # one is for those who change Coffer
     for document in pages:
         assert f"]({document.name})" in index, f"docs/README.md does not name {document.name}"
 

@@ -88,7 +88,7 @@ static void expect(const char *bytes, size_t size, coffer_status expected)
     const coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
     assert_int_equal(memory_import(&memory, files, &options, &input, &made, &err), expected);
     if (expected == COFFER_OK) {
-        assert_string_equal(coffer_import_summarize(made)->format, "toy");
+        assert_string_equal(coffer_import_summarize(made)->reader, "toy");
     }
     coffer_import_free(made);
     coffer_input_free(input);

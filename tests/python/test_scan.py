@@ -270,7 +270,7 @@ def test_compiled_programs_are_danger_and_are_not_converted(tmp_path):
     told = scan(path, code=FOUND)
     assert [(each["weight"], each["member"][-4:]) for each in told[0]["findings"]] == [("danger", "r.so"), ("danger", ".cpp")]
     run = subprocess.run([COMMAND, "convert", path, "-o", tmp_path / "m.safetensors"], capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert run.returncode == 3 and "AOTInductor" in run.stderr
+    assert run.returncode == 1 and "AOTInductor" in run.stderr
     assert not (tmp_path / "m.safetensors").exists()
 
 
