@@ -229,19 +229,19 @@ def compare(what: str, paths: list[Path], state: str, copying: float) -> None:
 
 
 def kept(paths: list[Path], copying: float) -> None:
-    """Out of memory that a keeper holds. It passes through the window, since registering it with the driver would take each process
-    longer than that."""
-    keeper = subprocess.Popen([sys.executable, "-m", "coffer", "keep", paths[0].parent], stderr=subprocess.PIPE, text=True)
+    """Out of the memory of a model cache server. It passes through the staging buffer, since registering it with the driver would
+    take each process longer than that."""
+    server = subprocess.Popen([sys.executable, "-m", "coffer", "keep", paths[0].parent], stderr=subprocess.PIPE, text=True)
     try:
-        assert keeper.stderr is not None
-        keeper.stderr.readline()  # it says when everything is kept
+        assert server.stderr is not None
+        server.stderr.readline()  # it says when everything is kept
         size = sum(path.stat().st_size for path in paths)
         seconds = in_turns({"": ours}, paths, lambda _: None)[""]
         row("load a model that is kept", "GB/s", size / seconds / 1e9, "copying pinned memory", copying / 1e9, "kept",
             size / seconds / copying)  # fmt: skip
     finally:
-        keeper.terminate()
-        keeper.wait()
+        server.terminate()
+        server.wait()
 
 
 def memory(what: str, paths: list[Path]) -> None:

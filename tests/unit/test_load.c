@@ -458,7 +458,7 @@ static void test_a_refused_item_is_not_what_a_begun_one_waits_for(void **state)
 
 /* What is little is read at once, by the caller's thread. That must not wait for a staging buffer whose load waits for
    the caller. */
-static void test_a_small_load_waits_for_its_window_in_the_background(void **state)
+static void test_a_small_load_waits_for_its_staging_buffer_in_the_background(void **state)
 {
     (void)state;
     static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } },
@@ -1149,7 +1149,7 @@ int main(void)
         LOAD_TEST(test_an_item_behind_a_full_budget_is_an_error),
         LOAD_TEST(test_what_is_asked_for_comes_next),
         LOAD_TEST(test_a_refused_item_is_not_what_a_begun_one_waits_for),
-        LOAD_TEST(test_a_small_load_waits_for_its_window_in_the_background),
+        LOAD_TEST(test_a_small_load_waits_for_its_staging_buffer_in_the_background),
         LOAD_TEST(test_small_files_are_read_by_several_threads),
         LOAD_TEST(test_the_disk_does_not_wait_for_what_is_cached),
         LOAD_TEST(test_a_load_without_threads),

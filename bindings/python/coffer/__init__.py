@@ -14,8 +14,8 @@ bintensors, and `coffer.drop_in` puts the imitations where a program looks for t
 from ._errors import Error as Error
 from ._native import VERSION as __version__  # noqa: F401
 from ._native import Buffer as Buffer
+from ._native import Staging as Staging
 from ._native import Tensor as Tensor
-from ._native import Window as Window
 from ._native import Writer as Writer
 from ._native import record_digests as record_digests
 from ._native import recover as recover
@@ -81,7 +81,7 @@ else:
         "_whole": ("load_file", "save_file"),
     }
     _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
-    __all__ = ["Buffer", "Error", "SafetensorError", "Tensor", "Window", "Writer", "record_digests", "recover", *_MODULE_OF]
+    __all__ = ["Buffer", "Error", "SafetensorError", "Staging", "Tensor", "Writer", "record_digests", "recover", *_MODULE_OF]
 
     def __getattr__(name):
         if name not in _MODULE_OF:

@@ -116,9 +116,9 @@ def to_torch(tensor: Tensor, device: Any) -> Any:
     if tensor.nbytes == 0:
         return torch.empty(shape, dtype=dtype, device=device)
     if not is_host(device):
-        from ._torch_staging import Staging
+        from ._torch_staging import TorchStaging
 
-        return Staging(device, [tensor.nbytes]).copied(tensor)
+        return TorchStaging(device, [tensor.nbytes]).copied(tensor)
     # torch has no read-only tensors, so of a read-only map it gets a copy.
     memory = tensor.memory(writable=True) if tensor.writable else tensor.read()
     made = torch.frombuffer(memory, dtype=torch.uint8).view(dtype).view(shape)

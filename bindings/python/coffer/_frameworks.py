@@ -276,17 +276,17 @@ class TorchFramework(ViewFramework):
         return torch.frombuffer(part.read(), dtype=torch.uint8).view(dtype).view(shape)
 
     def copied(self, tensor: _native.Tensor) -> Any:
-        from ._torch_staging import Staging
+        from ._torch_staging import TorchStaging
 
-        return Staging(self.device, [tensor.nbytes]).copied(tensor)
+        return TorchStaging(self.device, [tensor.nbytes]).copied(tensor)
 
     def all_copied(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
-        from ._torch_staging import Staging
+        from ._torch_staging import TorchStaging
 
         infos = model.infos()
         for dtype in model.dtypes():
             self.dtype(dtype)
-        return Staging(self.device, (info[4] for info in infos)).all_copied(model, infos, progress)
+        return TorchStaging(self.device, (info[4] for info in infos)).all_copied(model, infos, progress)
 
     def of_bytes(self, data: bytes, model: _native.Model) -> dict[str, Any]:
         # Of small tensors, making them takes the time, and of large ones copying them, which bytearray does as fast as anything.

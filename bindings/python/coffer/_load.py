@@ -21,7 +21,7 @@ from ._plan import Plan, plan_of
 from ._progress import shown
 
 if TYPE_CHECKING:
-    from ._native import Engine, Progress, Window
+    from ._native import Engine, Progress, Staging
     from ._progress import Shown
 
 Order = Literal["file", "plan"]
@@ -233,7 +233,7 @@ def load(
     device: Any = "cpu",
     framework: str | None = None,
     *,
-    window: Window | None = None,
+    staging: Staging | None = None,
     order: Order = "file",
     verify: bool = True,
     host_budget: int = 0,
@@ -247,7 +247,7 @@ def load(
     device         where tensors go that have no place yet, of frameworks that have devices
     framework      "numpy", "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …). None: "numpy",
                    and for a device "torch"
-    window         a `coffer.Window`, for what bytes pass through; None: one that all loads to devices share, and for host memory one
+    staging        a `coffer.Staging`, which bytes pass through; None: one that all loads to devices share, and for host memory one
                    of the load's own
     order          "file": as the bytes lie in the files, which is the fastest; "plan": as the plan has them
     verify         whether whole tensors are held against the digests that files record, where they do
@@ -266,21 +266,21 @@ def load(
     device = "cpu" if is_host(device) else device
     name = framework_of(framework or ("numpy" if device == "cpu" else "torch"))
     destination = Destination(framework_on(name, device), plan)
-    return started(plan, destination, window, order=order, verify=verify, host_budget=host_budget,
+    return started(plan, destination, staging, order=order, verify=verify, host_budget=host_budget,
                    device_budget=device_budget, uncached=uncached, progress=progress)  # fmt: skip
 
 
 def started(
-    plan: Plan, destination: Destination, window: Window | None, *, progress: Shown = None, **options: Any
+    plan: Plan, destination: Destination, staging: Staging | None, *, progress: Shown = None, **options: Any
 ) -> Load:
     """The load of a plan."""
     placed = destination.placed(plan)
     stack = ExitStack()
-    if window is None and destination.reaches_devices():
-        window = _shared_window(os.getpid())
+    if staging is None and destination.reaches_devices():
+        staging = _shared_staging(os.getpid())
     advance = stack.enter_context(shown(progress, plan.file.path or ""))
     try:
-        native = _native.Load(placed, window=window, progress=advance, **options)
+        native = _native.Load(placed, staging=staging, progress=advance, **options)
     except BaseException:
         stack.close()
         raise
@@ -297,13 +297,13 @@ class _Bytes:
         return memory
 
 
-def load_parts(model: _native.Model, parts: Iterable[tuple[str, Any, Any]], window: Window | None = None) -> Load:
+def load_parts(model: _native.Model, parts: Iterable[tuple[str, Any, Any]], staging: Staging | None = None) -> Load:
     """The bytes of parts of tensors: of each its name, an index or None, and where they go, or None. What has no place is handed out
     as a buffer."""
     plan = Plan(File(model))
     for name, index, out in parts:
         plan.add(name, index, out=out)
-    return started(plan, Destination(_Bytes(), plan), window)
+    return started(plan, Destination(_Bytes(), plan), staging)
 
 
 def everything(framework: Framework, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
@@ -317,6 +317,6 @@ def everything(framework: Framework, model: _native.Model, progress: Progress | 
 
 
 @cache
-def _shared_window(_pid: int) -> Window:
+def _shared_staging(_pid: int) -> Staging:
     """What loads to devices share, so that memory is pinned once in a process."""
-    return _native.Window()
+    return _native.Staging()

@@ -339,9 +339,9 @@ def list_facilities(path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | 
     change."""
 
 @final
-class Window:
-    """What bytes pass through on their way: memory of a fixed size, threads, and what is registered with devices. It serves any
-    number of loads, one after the other."""
+class Staging:
+    """A staging buffer: what bytes pass through on their way, with memory of a fixed size, threads, and what is registered with
+    devices. It serves any number of loads, one after the other."""
 
     def __new__(
         cls,
@@ -407,7 +407,7 @@ class Load:
         cls,
         plan: Plan,
         *,
-        window: Window | None = None,
+        staging: Staging | None = None,
         host_budget: int = 0,
         device_budget: int = 0,
         order: Literal["file", "plan"] = "file",
@@ -459,7 +459,7 @@ class Exchange:
         read."""
     def size(self, round: int, sender: int, receiver: int, /) -> int:
         """Bytes of the model that one process sends to another one in a round; to itself: what it has read of its own plan."""
-    def run(self, host: int, carry: Carry, *, window: Window | None = None) -> list[Loaded | None]:
+    def run(self, host: int, carry: Carry, *, staging: Staging | None = None) -> list[Loaded | None]:
         """Loads a process's plan together with the others: the memory of each item; None: the plan gave its place."""
 
 def refuse_exchange(host: int, world: int, carry: Carry, message: str, /) -> None:

@@ -22,7 +22,7 @@ from ._plan import Plan, PlannedItem
 
 if TYPE_CHECKING:
     from ._file import File
-    from ._native import Window
+    from ._native import Staging
     from ._plan import Rules
     from ._progress import Shown
 
@@ -34,7 +34,7 @@ def into(
     rank: int,
     world: int,
     rules: Rules | None,
-    window: Window | None,
+    staging: Staging | None,
     verify: bool,
     progress: Shown,
 ) -> tuple[set[str], list[str]]:
@@ -45,7 +45,7 @@ def into(
     missing, unexpected = _missing(tensors, set(names), shared), [name for name in names if name not in tensors]
     if strict and (missing or unexpected):
         raise does_not_fit(plan.file.path, type(target).__name__, missing, unexpected)
-    _carry_out(plan.only(tensors), tensors, set().union(*shared), window, verify, progress)
+    _carry_out(plan.only(tensors), tensors, set().union(*shared), staging, verify, progress)
     return missing, unexpected
 
 
@@ -90,7 +90,7 @@ def _carry_out(
     plan: Plan,
     tensors: Mapping[str, Tensor],
     shared: Set[str],
-    window: Window | None,
+    staging: Staging | None,
     verify: bool,
     progress: Shown,
 ) -> None:
@@ -99,7 +99,7 @@ def _carry_out(
     by_torch = {number for number, name in enumerate(names) if name in shared}
     kept: dict[str, Tensor] = {}
     targets = [tensors[name] for name in names]
-    with torch.no_grad(), Filling(plan, targets, by_torch, window, verify=verify, progress=progress) as filling:
+    with torch.no_grad(), Filling(plan, targets, by_torch, staging, verify=verify, progress=progress) as filling:
         for number, tensor in filling:
             if number in by_torch and tensor is not None:
                 kept[names[number]] = tensor
@@ -118,7 +118,7 @@ class Filling:
     """
 
     def __init__(
-        self, plan: Plan, targets: Sequence[Tensor], by_torch: Container[int], window: Window | None, **options: Any
+        self, plan: Plan, targets: Sequence[Tensor], by_torch: Container[int], staging: Staging | None, **options: Any
     ) -> None:
         self._placed: set[int] = set()
         for number, (item, target) in enumerate(zip(plan.items, targets, strict=True)):
@@ -126,7 +126,7 @@ class Filling:
             if number not in by_torch and _takes_bytes(target, item.dtype):
                 plan.put(number, target)
                 self._placed.add(number)
-        self._load = started(plan, Destination(framework("torch"), plan), window, **options)
+        self._load = started(plan, Destination(framework("torch"), plan), staging, **options)
 
     def __iter__(self) -> Iterator[tuple[int, Tensor | None]]:
         for number, tensor in self._load.numbered():

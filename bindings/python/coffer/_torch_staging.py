@@ -29,7 +29,7 @@ _ALIGNMENT = 64
 Info = tuple[str, str, tuple[int, ...], int, int]
 
 
-class Staging:
+class TorchStaging:
     """Memory for tensors of these sizes, on their way to a device."""
 
     def __init__(self, device: Any, sizes: Iterable[int]) -> None:

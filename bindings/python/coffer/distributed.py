@@ -85,13 +85,13 @@ def load(
             framework.dtype(dtype)
             framework_shape(dtype, shape)
         exchange = _native.Exchange(plans, memory=memory)
-        window = _native.Window(threads=max(1, threads))
+        staging = _native.Staging(threads=max(1, threads))
     except Exception as error:
         with suppress(Error):  # that the others cannot be told is not what went wrong here
             _native.refuse_exchange(transport.rank, transport.world, transport.carry, str(error))
         raise
     found: dict[str, Tensor] = {}
-    loaded = exchange.run(transport.rank, transport.carry, window=window)
+    loaded = exchange.run(transport.rank, transport.carry, staging=staging)
     for (name, dtype, shape, _, _), tensor in zip(items, loaded, strict=True):
         assert tensor is not None  # the plan has no places
         found[name] = framework.made(dtype, shape, tensor).to(torch.device(device))

@@ -99,8 +99,8 @@ def _parts(
     budget = max([memory, *(item.nbytes for item in plan.items)])
     found: dict[str, dict[_Box, Array]] = {name: {} for name in left}
     yield from ((name, {}) for name, count in left.items() if count == 0)
-    window = _native.Window(threads=max(1, threads))
-    with started(plan, Destination(framework("numpy"), plan), window, host_budget=max(1, budget)) as load:
+    staging = _native.Staging(threads=max(1, threads))
+    with started(plan, Destination(framework("numpy"), plan), staging, host_budget=max(1, budget)) as load:
         for number, part in load.numbered():
             name, box = boxes[number]
             found[name][box] = part

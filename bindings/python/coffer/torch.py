@@ -20,7 +20,7 @@ from ._options import Reading, Writing, size_of
 
 if TYPE_CHECKING:
     from ._file import File
-    from ._native import Window
+    from ._native import Staging
     from ._plan import Rules
     from ._progress import Shown
 
@@ -116,7 +116,7 @@ def load_into(
     rank: int = 0,
     world: int = 1,
     rules: Rules | None = None,
-    window: Window | None = None,
+    staging: Staging | None = None,
     verify: bool = True,
     progress: Shown = None,
 ) -> tuple[set[str], list[str]]:
@@ -126,12 +126,12 @@ def load_into(
     source       a path, a URL, or what coffer.open gave
     strict       whether missing and unexpected names are an error, before anything is read
     rank, world  the target has what this rank of so many takes of each tensor, by the rules of `coffer.Plan.all`
-    window       as in `coffer.load`, like `verify` and `progress`
+    staging      as in `coffer.load`, like `verify` and `progress`
 
     A tensor of another dtype than the target's is read first, and cast by torch; so is one for a target that shares memory with
     another, or is on a device that only torch reaches. When reading fails, the target may have some of the tensors.
     """
-    return _torch_load.into(target, source, strict, rank, world, rules, window, verify, progress)
+    return _torch_load.into(target, source, strict, rank, world, rules, staging, verify, progress)
 
 
 def _no_whole(names: set[str]) -> Error:

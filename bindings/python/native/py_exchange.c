@@ -228,7 +228,7 @@ static PyObject *exchange_loaded(const py_state *state, coffer_loaded *loaded, s
     return list;
 }
 
-static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint32_t host, coffer_staging *window,
+static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint32_t host, coffer_staging *staging,
                                   size_t count)
 {
     coffer_exchange_run_options options = COFFER_EXCHANGE_RUN_OPTIONS_INIT;
@@ -238,7 +238,7 @@ static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint
     if (loaded == NULL) {
         return PyErr_NoMemory();
     }
-    options.staging = window;
+    options.staging = staging;
     py_watch_begin(&way->watch, NULL, 0);
     options.progress = way->watch.options.progress;
     options.progress_ctx = way->watch.options.progress_ctx;
@@ -251,16 +251,16 @@ static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint
 
 static PyObject *exchange_run(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "host", "carry", "window", NULL };
+    static char *names[] = { "host", "carry", "staging", NULL };
     exchange_object *self = (exchange_object *)object;
     exchange_way way = { .state = py_state_of(object), .world = (uint32_t)self->begun };
     uint32_t host = 0;
-    PyObject *window = Py_None;
+    PyObject *staging = Py_None;
     bool failed = false;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$O:run", names, py_to_u32, &host, &way.carry, &window)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$O:run", names, py_to_u32, &host, &way.carry, &staging)) {
         return NULL;
     }
-    coffer_staging *through = py_window_of(way.state, window, &failed);
+    coffer_staging *through = py_staging_of(way.state, staging, &failed);
     if (failed) {
         return NULL;
     }

@@ -56,7 +56,7 @@ static load_object *load_allocate(PyTypeObject *type, PyObject *plan, PyObject *
 
 static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "plan",     "window",   "host_budget", "device_budget", "order", "verify",
+    static char *names[] = { "plan",     "staging",  "host_budget", "device_budget", "order", "verify",
                              "uncached", "progress", NULL };
     const py_state *state = PyType_GetModuleState(type);
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
@@ -74,7 +74,7 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     options.uncached = uncached != 0;
-    coffer_staging *through = py_window_of(state, staging, &failed);
+    coffer_staging *through = py_staging_of(state, staging, &failed);
     const coffer_plan *wanted = failed ? NULL : py_plan_begin(state, plan);
     if (wanted == NULL) {
         return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What loading consists of: Device, Staging buffer, Plan and Load, a file each. A Load keeps its Plan and its Staging
- * buffer, a Plan its model and its devices. Memory that was handed out keeps none of them but its device.
+ * What loading consists of: Device, Staging, Plan and Load, a file each. A Load keeps its Plan and its Staging, a Plan
+ * its model and its devices. Memory that was handed out keeps none of them but its device.
  */
 #ifndef PY_LOAD_H
 #define PY_LOAD_H
@@ -12,8 +12,8 @@
    other object. */
 coffer_device *py_device_of(const py_state *state, PyObject *object, bool *failed);
 
-/* The staging buffer behind a Staging buffer object, borrowed. NULL for None, as above. */
-coffer_staging *py_window_of(const py_state *state, PyObject *object, bool *failed);
+/* The staging buffer behind a Staging object, borrowed. NULL for None, as above. */
+coffer_staging *py_staging_of(const py_state *state, PyObject *object, bool *failed);
 /* An engine by its name. */
 int py_engine_from(const py_state *state, const char *text, coffer_engine *engine);
 

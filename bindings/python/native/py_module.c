@@ -56,7 +56,7 @@ static int module_exec(PyObject *module)
         module_add_type(module, "Hasher", py_hasher_make_type(module), &state->hasher_type) < 0 ||
         module_add_type(module, "Manifest", py_manifest_make_type(module), &state->manifest_type) < 0 ||
         module_add_type(module, "Device", py_device_make_type(module), &state->device_type) < 0 ||
-        module_add_type(module, "Window", py_window_make_type(module), &state->window_type) < 0 ||
+        module_add_type(module, "Staging", py_staging_make_type(module), &state->staging_type) < 0 ||
         module_add_type(module, "Plan", py_plan_make_type(module), &state->plan_type) < 0 ||
         module_add_type(module, "Load", py_load_make_type(module), &state->load_type) < 0 ||
         module_add_type(module, "Loaded", py_loaded_make_type(module), &state->loaded_type) < 0 ||
@@ -80,7 +80,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->hasher_type);
     Py_VISIT(state->manifest_type);
     Py_VISIT(state->device_type);
-    Py_VISIT(state->window_type);
+    Py_VISIT(state->staging_type);
     Py_VISIT(state->plan_type);
     Py_VISIT(state->load_type);
     Py_VISIT(state->loaded_type);
@@ -100,7 +100,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->hasher_type);
     Py_CLEAR(state->manifest_type);
     Py_CLEAR(state->device_type);
-    Py_CLEAR(state->window_type);
+    Py_CLEAR(state->staging_type);
     Py_CLEAR(state->plan_type);
     Py_CLEAR(state->load_type);
     Py_CLEAR(state->loaded_type);

@@ -32,7 +32,7 @@ typedef struct py_state {
     PyTypeObject *hasher_type;
     PyTypeObject *manifest_type;
     PyTypeObject *device_type;
-    PyTypeObject *window_type;
+    PyTypeObject *staging_type;
     PyTypeObject *plan_type;
     PyTypeObject *load_type;
     PyTypeObject *loaded_type;
@@ -52,7 +52,7 @@ PyTypeObject *py_lent_make_type(PyObject *module);
 PyTypeObject *py_hasher_make_type(PyObject *module);
 PyTypeObject *py_manifest_make_type(PyObject *module);
 PyTypeObject *py_device_make_type(PyObject *module);
-PyTypeObject *py_window_make_type(PyObject *module);
+PyTypeObject *py_staging_make_type(PyObject *module);
 PyTypeObject *py_plan_make_type(PyObject *module);
 PyTypeObject *py_load_make_type(PyObject *module);
 PyTypeObject *py_loaded_make_type(PyObject *module);

@@ -144,8 +144,8 @@ def test_what_is_refused(path):
         made[2].add("rows")
     with pytest.raises(ValueError, match="there is no process 3 of 3"):
         exchange.run(3, print)
-    with pytest.raises(TypeError, match="a coffer.Window is wanted"):
-        exchange.run(0, print, window=1)
+    with pytest.raises(TypeError, match="a coffer.Staging is wanted"):
+        exchange.run(0, print, staging=1)
     del exchange
     made[2].add("rows")
     with pytest.raises(TypeError, match=r"a coffer\.Plan is wanted"):

@@ -244,7 +244,7 @@ def test_what_cannot_be_planned(path):
         (lambda: coffer.load(path, order="x"), ValueError),
         (lambda: coffer.load(path, "cuda:0", "numpy"), ValueError),
         (lambda: coffer.load(path, framework="x"), ValueError),
-        (lambda: coffer.Window(engine="x"), ValueError),
+        (lambda: coffer.Staging(engine="x"), ValueError),
     ):
         with pytest.raises(kind):
             add()
@@ -256,8 +256,8 @@ def test_what_cannot_be_planned(path):
     [
         (lambda path: coffer.load(path, host_budget=-1), ValueError, "from 0 to 18446744073709551615 is wanted, not -1"),
         (lambda path: coffer.load(path, progress=3), TypeError, "progress is a function, True, False or None, not 3"),
-        (lambda path: coffer.Window(memory=-1), ValueError, "is wanted, not -1"),
-        (lambda path: coffer.Window(threads=1 << 32), ValueError, "from 0 to 4294967295 is wanted, not 4294967296"),
+        (lambda path: coffer.Staging(memory=-1), ValueError, "is wanted, not -1"),
+        (lambda path: coffer.Staging(threads=1 << 32), ValueError, "from 0 to 4294967295 is wanted, not 4294967296"),
         (lambda path: coffer.load(coffer.Plan(path).add("cube", out=3)), TypeError, "'cube' cannot go to its place: .* not int"),
         (lambda path: coffer.load(coffer.Plan(path).add("matrix", out=np.zeros((6, 8), np.float32)[::-1])), ValueError, "backwards"),
         (lambda path: coffer.Plan(path).shard("matrix", 0, -1, 2), ValueError, "there is no rank -1 of 2"),
@@ -310,7 +310,7 @@ def test_any_plan(tmp_path):
             out = room[tuple(slice(0, 2 * n, 2) for n in part.shape)]
         plan.add(name, index, out=out)
         wanted.append(part)
-    with coffer.load(plan, window=coffer.Window(memory=4 << 20, threads=3)) as load:
+    with coffer.load(plan, staging=coffer.Staging(memory=4 << 20, threads=3)) as load:
         for number, part in enumerate(wanted):
             np.testing.assert_array_equal(load.take(number), part)
 
@@ -462,7 +462,7 @@ def test_a_fork_does_not_wait_for_threads_that_it_does_not_have(path):
     assert len(dict(load)) == 5
 
 
-# ---- Devices and windows ------------------------------------------------------------------------------------------------
+# ---- Devices and staging buffers ----------------------------------------------------------------------------------------
 
 
 def test_host_memory_is_a_device(path):
@@ -480,9 +480,9 @@ def test_facilities(path):
         assert all(detail for _, _, detail, _ in facilities)
 
 
-def test_a_window_serves_many_loads(path, arrays):
-    window = coffer.Window(memory=2 << 20, threads=2, engine="buffered")
+def test_a_staging_buffer_serves_many_loads(path, arrays):
+    staging = coffer.Staging(memory=2 << 20, threads=2, engine="buffered")
     for _ in range(3):
-        assert_same(dict(coffer.load(path, window=window)), arrays)
+        assert_same(dict(coffer.load(path, staging=staging)), arrays)
     with pytest.raises(TypeError):
-        coffer.load(path, window=3)
+        coffer.load(path, staging=3)

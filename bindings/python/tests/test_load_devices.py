@@ -64,7 +64,7 @@ def make(rng):
 
 END = """
     gc.collect()
-    coffer._load._shared_window.cache_clear()
+    coffer._load._shared_staging.cache_clear()
     coffer._places._opened.cache_clear()
     gc.collect()
     fake_torch.end()
@@ -226,9 +226,9 @@ def test_ranks_that_load_to_one_device(driver, tmp_path):
         fake_torch.install()
         import coffer
         path, rank = sys.argv[1], int(sys.argv[2])
-        window = coffer.Window(memory=4 << 20, ranks=3, rank=rank)
+        staging = coffer.Staging(memory=4 << 20, ranks=3, rank=rank)
         plan = coffer.Plan(path).all(rank, 3, rules={"*": 1})
-        with coffer.load(plan, "cuda:0", window=window) as load:
+        with coffer.load(plan, "cuda:0", staging=staging) as load:
             found = dict(load)["a"]
             read = load.stats().read
         wanted = np.frombuffer(open(path, "rb").read()[-(192 << 18):], np.uint8).reshape(-1, 192)[:, 64 * rank : 64 * rank + 64]

@@ -39,7 +39,7 @@ def test_the_library_inside_is_not_exported():
 
 def test_the_stub_names_what_there_is():
     stub = Path(coffer.__file__).with_name("_native.pyi").read_text()
-    loading = (_native.Device, _native.Window, _native.Plan, _native.Load, _native.Loaded)
+    loading = (_native.Device, _native.Staging, _native.Plan, _native.Load, _native.Loaded)
     for kind in (_native.Model, _native.Tensor, _native.Buffer, _native.Writer, *loading):
         body = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^\S|\Z)", stub, re.S | re.M)[1]
         stated = set(re.findall(r"^    def (\w+)\(", body, re.M))
@@ -86,7 +86,7 @@ def test_signatures_are_those_of_the_stub():
             stated = re.search(rf"^    def {name}\(.*?\).*?:(?: \.\.\.)?$", body, re.S | re.M)[0].removesuffix("...")
             there = inspect.signature(getattr(kind, name)).parameters.values()
             assert parameters(stated + " ...") == [(each.name, each.default is not each.empty) for each in there], name
-    for kind in (coffer.Writer, coffer.Window):
+    for kind in (coffer.Writer, coffer.Staging):
         body = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^\S|\Z)", stub, re.S | re.M)[1]
         constructor = re.search(r"^    def __new__\(\n        cls,.*?\) -> Self:", body, re.S | re.M)[0]
         there = inspect.signature(kind).parameters.values()

@@ -287,7 +287,7 @@ def test_what_is_taken_whole_is_verified(tmp_path, damaged):
 
 
 def test_what_is_read_ahead_is_loaded(model, monkeypatch):
-    """In few loads, through one window; what is asked for and large is a load with a window of its own."""
+    """In few loads, through one staging buffer; what is asked for and large is a load with a staging buffer of its own."""
     arrays, paths = model
     loads = []
     load = ahead._native.Load
@@ -297,15 +297,15 @@ def test_what_is_read_ahead_is_loaded(model, monkeypatch):
         def __getattr__(self, name):
             return getattr(_native, name)
 
-        def Load(self, plan, *, window):
-            loads.append((len(plan), window))
-            return load(plan, window=window)
+        def Load(self, plan, *, staging):
+            loads.append((len(plan), staging))
+            return load(plan, staging=staging)
 
     monkeypatch.setattr(ahead, "_native", Native())
     with ReadAhead(paths) as source:
         for name in source:
             take(source, arrays, name, whole((64, 16)), into=True)
-        assert {window for _, window in loads} == {source._window}
+        assert {staging for _, staging in loads} == {source._staging}
     assert sum(count for count, _ in loads) == 44 and len(loads) <= 16
 
 

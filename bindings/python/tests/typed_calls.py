@@ -88,7 +88,7 @@ def loading(path: Path) -> None:
     room = np.empty((2, 3), np.float32)
     plan = coffer.Plan(path).add("a", (slice(0, 2), ..., 1), out=room).shard("b", 0, 1, 4, parts=[8, 8]).all(0, 2, rules={"*": None})
     assert_type(plan.cost().read + plan.items[0].nbytes, int)
-    with coffer.load(plan, "cuda:0", "pt", window=coffer.Window(memory=1 << 26, engine="ring"), progress=True) as load:
+    with coffer.load(plan, "cuda:0", "pt", staging=coffer.Staging(memory=1 << 26, engine="ring"), progress=True) as load:
         for name, tensor in load:
             print(name, tensor, load.take("b"), load.stats().seconds, plan.to_json())
     assert_type(load, coffer.Load)

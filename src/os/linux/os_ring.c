@@ -197,8 +197,8 @@ void coffer__os_ring_close(coffer__os_ring *ring)
     (void)close(ring->fd);
 }
 
-/* One buffer: the window's memory is smaller than the system's limit for one, or is not registered. The pages are
-   locked and looked up once, instead of at each read. The limit for locked memory may forbid it; then reads go
+/* One buffer: the staging buffer's memory is smaller than the system's limit for one, or is not registered. The pages
+   are locked and looked up once, instead of at each read. The limit for locked memory may forbid it; then reads go
    without, and are only slower. */
 int coffer__os_ring_register(coffer__os_ring *ring, void *memory, size_t size)
 {

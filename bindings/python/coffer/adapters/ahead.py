@@ -6,8 +6,8 @@ The guessed parts of the tensors that follow are loaded in the background, as `c
 bytes; `read_into` finds them there, and reads at once what nobody guessed. What was guessed and not taken is dropped: first where
 its room is needed, else at the end.
 
-Each batch of guesses is a load of its own, and all of them pass through one window. A thread starts them, since a load of little is
-carried out by the thread that starts it. Whoever takes a part takes it out of its load, which then reads it next.
+Each batch of guesses is a load of its own, and all of them pass through one staging buffer. A thread starts them, since a load of
+little is carried out by the thread that starts it. Whoever takes a part takes it out of its load, which then reads it next.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NEAR = 32 << 20
 # What is asked for and was not read ahead is loaded if it is at least so large; to start a load takes longer than to read less.
 _LARGE = 1 << 20
 # The memory that bytes pass through that cannot be read right to their place.
-_WINDOW = 64 << 20
+_STAGING_SIZE = 64 << 20
 
 
 @dataclass
@@ -116,9 +116,9 @@ class ReadAhead:
         self._used = 0
         self._entries: OrderedDict[tuple[str, Ranges], _Entry] = OrderedDict()
         self._lock = threading.RLock()  # what is done may call back at once
-        # What is asked for does not wait for what is read ahead, so it has a window of its own.
-        self._window = _native.Window(memory=max(1, min(memory, _WINDOW)), threads=threads)
-        self._urgent = _native.Window(threads=threads)
+        # What is asked for does not wait for what is read ahead, so it has a staging buffer of its own.
+        self._staging = _native.Staging(memory=max(1, min(memory, _STAGING_SIZE)), threads=threads)
+        self._urgent = _native.Staging(threads=threads)
         self._starter = ThreadPoolExecutor(1, "coffer-ahead") if memory and threads else None
 
     # ---- For who goes through them ------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class ReadAhead:
                 for number, entry in enumerate(entries):
                     plan.add(entry.name, slices(entry.ranges))
                     entry.number = number
-                load = _native.Load(plan, window=self._window)
+                load = _native.Load(plan, staging=self._staging)
             except Error:
                 continue  # whoever takes a part of them reads it again
             for entry in entries:

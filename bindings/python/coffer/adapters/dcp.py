@@ -41,7 +41,7 @@ class StorageReader(HuggingFaceStorageReader):
         targets = [planner.resolve_tensor(item).detach() for item in plan.items]
         groups = find_shared({str(number): target for number, target in enumerate(targets)})
         shared = {int(number) for group in groups if len(group) > 1 for number in group}
-        window = _native.Window(threads=max(1, self.thread_count))
+        staging = _native.Staging(threads=max(1, self.thread_count))
         with ExitStack() as stack, no_grad():
             waiting: list[tuple[list[int], Filling]] = []
             for path, numbers in self._files(plan.items):
@@ -49,7 +49,7 @@ class StorageReader(HuggingFaceStorageReader):
                 for number in numbers:
                     wanted.add(plan.items[number].storage_index.fqn, _box(plan.items[number]))
                 by_torch = {at for at, number in enumerate(numbers) if number in shared}
-                filling = Filling(wanted, [targets[number] for number in numbers], by_torch, window)
+                filling = Filling(wanted, [targets[number] for number in numbers], by_torch, staging)
                 waiting.append((numbers, stack.enter_context(filling)))
                 # The next file is begun before what is there of the last one is committed, so that the disk is always busy.
                 if len(waiting) > 1:

@@ -51,7 +51,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def many(tmp_path):
-    """A model in three files, with 3,000 small tensors and some that are larger than a slot of a window."""
+    """A model in three files, with 3,000 small tensors and some that are larger than a slot of a staging buffer."""
     rng = np.random.default_rng(1)
     tensors = {f"small.{i}": torch.from_numpy(rng.random(int(rng.integers(1, 300)), dtype=np.float32)) for i in range(3000)}
     tensors |= {f"large.{i}": torch.from_numpy(rng.random((1500 + i, 1024), dtype=np.float32)) for i in range(6)}
@@ -84,21 +84,21 @@ def test_several_files(many):
 def test_engines(many, engine):
     path, wanted = many
     try:
-        window = coffer.Window(engine=engine)
+        staging = coffer.Staging(engine=engine)
     except RuntimeError as refused:
         assert "io_uring" in str(refused)
         return
-    with coffer.load(path, DEVICE, window=window) as load:
+    with coffer.load(path, DEVICE, staging=staging) as load:
         assert_equal(dict(load), wanted)
 
 
 @pytest.mark.parametrize("memory", [4 << 20, 16 << 20, 256 << 20])
-def test_small_windows_are_used_again(many, memory):
+def test_small_staging_buffers_are_used_again(many, memory):
     """Slots are read into while copies out of them are queued: bytes that came too early would show."""
     path, wanted = many
-    window = coffer.Window(memory=memory)
+    staging = coffer.Staging(memory=memory)
     for _ in range(4):
-        with coffer.load(path, DEVICE, window=window) as load:
+        with coffer.load(path, DEVICE, staging=staging) as load:
             assert_equal(dict(load), wanted)
 
 
@@ -118,13 +118,13 @@ def test_tensors_outlive_the_load(file):
     assert_equal(found, wanted)
 
 
-def test_threads_share_a_window(many):
+def test_threads_share_a_staging_buffer(many):
     path, wanted = many
-    window = coffer.Window()
+    staging = coffer.Staging()
     results: list[dict[str, torch.Tensor]] = []
 
     def load() -> None:
-        with coffer.load(path, DEVICE, window=window) as running:
+        with coffer.load(path, DEVICE, staging=staging) as running:
             results.append(dict(running))
 
     threads = [threading.Thread(target=load) for _ in range(4)]

@@ -170,7 +170,7 @@ def prefetch(model: _native.Model, framework: Framework, plan: object, threads: 
         destination = Destination(framework, planned)
         if not torch.cuda.is_available():
             raise SafetensorError(f"torch has no CUDA here, so nothing can be loaded to {framework.device}")
-        load = started(planned, destination, _window(threads))
+        load = started(planned, destination, _staging(threads))
     except Error as error:
         framework_failed(error)
     loader = object.__new__(PrefetchLoader)
@@ -178,9 +178,9 @@ def prefetch(model: _native.Model, framework: Framework, plan: object, threads: 
     return loader
 
 
-def _window(threads: int) -> _native.Window | None:
-    """The window of all loads, unless so many threads are asked for."""
-    return None if threads == THREADS else _native.Window(threads=min(max(threads, 1), _MAX_THREADS))
+def _staging(threads: int) -> _native.Staging | None:
+    """The staging buffer of all loads, unless so many threads are asked for."""
+    return None if threads == THREADS else _native.Staging(threads=min(max(threads, 1), _MAX_THREADS))
 
 
 # What the reference takes when nobody says how many: then it is up to the engine.

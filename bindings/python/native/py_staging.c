@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staging buffer: what bytes pass through on their way, for any number of loads, one after the other. */
+/* Staging: what bytes pass through on their way, for any number of loads, one after the other. */
 #include "py_load.h"
 
 #include <string.h>
 #include <unistd.h>
 
-typedef struct window_object {
+typedef struct staging_object {
     PyObject base;
     coffer_staging *staging;
     pid_t owner; /* a fork has none of its threads */
-} window_object;
+} staging_object;
 
 int py_engine_from(const py_state *state, const char *text, coffer_engine *engine)
 {
@@ -25,7 +25,7 @@ int py_engine_from(const py_state *state, const char *text, coffer_engine *engin
     return -1;
 }
 
-static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *staging_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "memory", "threads", "engine", "group", "ranks", "rank", NULL };
     const py_state *state = PyType_GetModuleState(type);
@@ -33,7 +33,7 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     const char *engine = "auto";
     coffer_staging *staging = NULL;
     coffer_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O&O&szO&O&:Window", names, py_to_u64, &options.memory, py_to_u32,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O&O&szO&O&:Staging", names, py_to_u64, &options.memory, py_to_u32,
                                      &options.threads, &engine, &options.group, py_to_u32, &options.ranks, py_to_u32,
                                      &options.rank) ||
         py_engine_from(state, engine, &options.engine) < 0) {
@@ -42,7 +42,7 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (coffer_staging_new(&staging, &options, &err) != COFFER_OK) {
         return py_raise(state, &err);
     }
-    window_object *self = PyObject_New(window_object, type);
+    staging_object *self = PyObject_New(staging_object, type);
     if (self == NULL) {
         coffer_staging_free(staging);
         return NULL;
@@ -52,10 +52,10 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
-static void window_dealloc(PyObject *object)
+static void staging_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    window_object *self = (window_object *)object;
+    staging_object *self = (staging_object *)object;
     if (self->owner == getpid()) {
         Py_BEGIN_ALLOW_THREADS coffer_staging_free(self->staging);
         Py_END_ALLOW_THREADS
@@ -64,30 +64,30 @@ static void window_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-coffer_staging *py_window_of(const py_state *state, PyObject *object, bool *failed)
+coffer_staging *py_staging_of(const py_state *state, PyObject *object, bool *failed)
 {
     *failed = false;
     if (object == NULL || object == Py_None) {
         return NULL;
     }
-    if (Py_TYPE(object) == state->window_type) {
-        return ((window_object *)object)->staging;
+    if (Py_TYPE(object) == state->staging_type) {
+        return ((staging_object *)object)->staging;
     }
     *failed = true;
-    py_fail_call(PY_WRONG_TYPE, "a coffer.Window is wanted, not %R", object);
+    py_fail_call(PY_WRONG_TYPE, "a coffer.Staging is wanted, not %R", object);
     return NULL;
 }
 
-PyTypeObject *py_window_make_type(PyObject *module)
+PyTypeObject *py_staging_make_type(PyObject *module)
 {
     static PyType_Slot slots[] = {
         { Py_tp_doc,
-          "Window(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\n"
-          "What bytes pass through on their way: memory of a fixed size, threads, and what is registered "
-          "with devices. It serves\n"
-          "any number of loads, which read one after the other, and any number of threads may start them. "
-          "It cannot be pickled,\n"
-          "and a fork makes its own.\n\n"
+          "Staging(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\n"
+          "A staging buffer: what bytes pass through on their way, with memory of a fixed size, threads, and "
+          "what is registered\n"
+          "with devices. It serves any number of loads, which read one after the other, and any number of "
+          "threads may start\n"
+          "them. It cannot be pickled, and a fork makes its own.\n\n"
           "memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own\n"
           "threads  that read, at most; 0: by engine and processors\n"
           "engine   how files are read: \"buffered\", \"direct\", \"ring\", \"cufile\", \"mapped\"; \"auto\": by what "
@@ -98,13 +98,13 @@ PyTypeObject *py_window_make_type(PyObject *module)
           "         read each byte once, together; None: any that loads the model\n"
           "ranks    how many processes that are\n"
           "rank     which of them this is, from 0" },
-        { Py_tp_new, window_new },
-        { Py_tp_dealloc, window_dealloc },
+        { Py_tp_new, staging_new },
+        { Py_tp_dealloc, staging_dealloc },
         { 0, NULL },
     };
     static PyType_Spec spec = {
-        .name = "coffer._native.Window",
-        .basicsize = sizeof(window_object),
+        .name = "coffer._native.Staging",
+        .basicsize = sizeof(staging_object),
         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
         .slots = slots,
     };
