@@ -22,6 +22,7 @@ READERS = {
     "merge-lora FILE lora.safetensors -o o": (3, 1), "merge-lora m.safetensors FILE -o o": (3, 1),
     "extract-lora FILE m.safetensors --rank 1 -o o": (3, 1), "add-lora FILE -o o.safetensors": (3, 1),
     "average FILE m.safetensors -o o": (3, 1), "average m.safetensors FILE -o o": (3, 1), "hash FILE": (3, 0), "verify FILE": (3, 1),
+    "pack FILE -o o": (3, 1), "unpack FILE -o o": (3, 1),
     "fetch FILE -o o": (3, 1), "plan FILE": (3, 1), "load FILE": (3, 1), "keep FILE": (3, 1),
 }  # fmt: skip
 # What is not read as a file, needs a terminal, or depends on how the command was built.
