@@ -6,6 +6,7 @@
  */
 #include "format.h"
 #include "prove.h"
+#include "prove_edit.h"
 #include "prove_window.h"
 
 #include <string.h>
@@ -198,6 +199,7 @@ static void prove_whole(const uint8_t *bytes, size_t size, const coffer_allocato
     coffer_table *table = NULL;
     if (coffer__parse_header(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
         prove_walk(table);
+        prove_edit(table, bytes);
     }
     coffer_table_free(table);
 }

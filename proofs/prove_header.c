@@ -82,6 +82,7 @@ static coffer_header *prove_declared(coffer_dtype dtype)
     coffer_header_set_metadata(header, "k", 1, "", 0, &err);
     coffer_header_set_metadata(header, "k", 1, "w", 1, &err);
     coffer_header_set_metadata(header, NULL, 0, NULL, 0, &err);
+    coffer__header_set_format(header, &err);
     return header;
 }
 
