@@ -64,7 +64,7 @@ static void prove_distribution(coffer_dtype dtype, const uint8_t *data, size_t c
     uint64_t *counts = prove_zeros(coffer_distribution_slots(dtype), sizeof *counts);
     coffer_distribution distribution = { .counts = counts, .dtype = dtype };
     coffer_statistics statistics = { .count = 0 };
-    coffer_range range;
+    coffer_range range = { 0, 0, 0 };
     size_t position = 0;
     coffer_distribution_add(&distribution, data, count);
     coffer_distribution_statistics(&distribution, &statistics);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows by Frama-C's Eva that src/core and src/format are free of undefined behaviour, for the inputs that proofs/README.md bounds.
+# Shows by Frama-C's Eva that src/core, src/format and the reader of packed tensors in src/codec are free of undefined behaviour, for
+# the inputs that proofs/README.md bounds.
 #
 #   tools/assurance/prove.sh              every driver; fails on an alarm, and on a statement that no driver reaches and no one excused
 #   tools/assurance/prove.sh DRIVER...    these only, whatever is reached
@@ -40,15 +41,20 @@ values 1 30000 values.c dtype.c
 sniff 3 30000 sniff.c text.c ../../proofs/fail.c
 writing 1 30000 writing.c hex.c base64.c json.c alloc.c text.c ../../proofs/fail.c
 floats 1 30000 floats.c
-numbers 3 100 numbers.c distribution.c comparison.c dtype.c ../../proofs/decode.c
+packed 1 300 packed_head.c huffman.c xxh3_64.c dtype.c ../../proofs/fail.c
+unpack 2 30000 unpack.c packed_head.c packed_planes.c huffman.c huffman_read.c xxh3_64.c dtype.c ../../proofs/fail.c
+numbers 6 100 numbers.c distribution.c comparison.c dtype.c ../../proofs/decode.c
 END
 }
 
 # The sources of a driver, each in its room; what has a path already comes from proofs.
 places() {
-    local file
+    local file room
     for file in "$@"; do
-        if [ -e "src/format/$file" ]; then echo "src/format/$file"; else echo "src/core/$file"; fi
+        for room in format codec core; do
+            [ ! -e "src/$room/$file" ] || break
+        done
+        echo "src/$room/$file"
     done
 }
 
@@ -68,7 +74,7 @@ analyse() {
         cd "$tree"
         ulimit -s "$(ulimit -Hs)" # the analyser goes deep where texts are long
         timeout "${PROVE_SECONDS:-600}" frama-c -load-script "$script/reached.ml" -c11 -machdep gcc_x86_64 \
-            -cpp-extra-args="-Iinclude -Isrc/core -Isrc/format -Iproofs -U__SSE2__ -DPROVE_PART=$part -DPROVE_PARTS=$parts -include proofs/libc.h" \
+            -cpp-extra-args="-Iinclude -Isrc/core -Isrc/format -Isrc/codec -Iproofs -U__SSE2__ -DPROVE_PART=$part -DPROVE_PARTS=$parts -include proofs/libc.h" \
             -eva -eva-no-print -eva-no-show-progress -eva-slevel "$paths" -eva-slevel-function "$loop" \
             -eva-split-return full -eva-alloc-builtin fresh -warn-invalid-pointer -warn-special-float "$special" \
             "proofs/prove_$driver.c" "${sources[@]}"
@@ -169,7 +175,7 @@ plant() {
     tree=$(mktemp -d)
     mkdir -p "$tree/src"
     cp -r include proofs "$tree"
-    cp -r src/core src/format "$tree/src"
+    cp -r src/core src/format src/codec "$tree/src"
     sed -i -E "$change" "$tree/$file"
     if cmp -s "$file" "$tree/$file"; then
         echo "self-test: $name: the change does not apply to $file any more" >&2
