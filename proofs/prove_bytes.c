@@ -105,7 +105,7 @@ static void prove_find(void)
  * An order that is made up while it is asked for, so that every item that quicksort chooses turns out to be among the least (M. D.
  * McIlroy, A Killer Adversary for Quicksort, 1999): the rest is left to the heap.
  */
-#define PROVE_SORTED 50
+#define PROVE_SORTED 64
 static uint32_t prove_places[PROVE_SORTED];
 static uint32_t prove_placed;
 static uint32_t prove_candidate;
@@ -127,7 +127,7 @@ static bool prove_before(const void *ctx, uint32_t a, uint32_t b)
 static void prove_sort(void)
 {
     uint32_t items[PROVE_SORTED];
-    //@ loop unroll 50;
+    //@ loop unroll 64;
     for (uint32_t i = 0; i < PROVE_SORTED; i++) {
         items[i] = PROVE_SORTED - 1 - i;
         prove_places[i] = PROVE_SORTED;

@@ -43,21 +43,13 @@ static void prove_put_table(uint8_t *table)
     table[1] = 3 | 3 << 4;
 }
 
-static void prove_unpack(const coffer__packed_head *head, uint32_t modes, const uint8_t *bytes, size_t size)
+/* `unpacker` may have a table from a chunk before. */
+static void prove_chunk(coffer__unpacker *unpacker, const uint8_t *bytes)
 {
     coffer_error err;
-    uint8_t *index = prove_block((size_t)coffer__packed_index_size(head));
-    coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
-    uint8_t *elements = prove_block((size_t)head->elements * head->layout.element_size);
-    if (head->tables > 0) {
-        prove_put_table(index);
-    }
-    prove_put_record(index + head->tables * COFFER__PACKED_TABLE_SIZE, size, modes);
-    coffer__unpacker_init(unpacker, head, index);
+    uint8_t *elements = prove_block((size_t)unpacker->head->elements * unpacker->head->layout.element_size);
     coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
     free(elements);
-    free(unpacker);
-    free(index);
 }
 
 /* Planes that are not coded, of any bytes, in chunks of every size that they could have. */
@@ -65,36 +57,71 @@ static void prove_plain(uint8_t element_size, bool nibbles, uint64_t elements)
 {
     const coffer__packed_head head = prove_head_of(element_size, nibbles, elements, 0);
     const uint32_t constant = nibbles ? 0x11 : element_size == 8 ? 0x11111111 : (1u << (4 * element_size)) / 15;
+    const uint32_t modes[] = { 0, constant, 1 };
+    uint8_t record[COFFER__PACKED_RECORD_SIZE];
+    coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
+    coffer__unpacker_init(unpacker, &head, record);
     //@ loop unroll 12;
     for (size_t size = 0; size <= 160; size += COFFER__PACKED_CHUNK_ALIGNMENT) {
         const uint8_t *bytes = prove_bytes(size + COFFER__CODE_SLACK);
-        prove_unpack(&head, 0, bytes, size);
-        prove_unpack(&head, constant, bytes, size);
-        prove_unpack(&head, 1, bytes, size);
+        //@ loop unroll 3;
+        for (size_t i = 0; i < 3; i++) {
+            prove_put_record(record, size, modes[i]);
+            prove_chunk(unpacker, bytes);
+        }
     }
+    free(unpacker);
 }
 
 /*
- * One coded plane of so many elements, whose first stream says that it has `length` bytes, the second `second`. Its bytes are `pattern`
- * again and again, but for the first, which may be any.
+ * A coded plane. The first of its streams says that it has `length` bytes, the second `second`. The bytes after these lengths are `pattern`
+ * again and again, but for the first, which may be any; and so it is in what may be loaded after the chunk.
  */
-static void prove_coded(uint64_t elements, size_t length, size_t second, uint8_t pattern, size_t size)
+typedef struct prove_stream {
+    uint64_t elements;
+    size_t length;
+    uint8_t second;
+    uint8_t pattern;
+    size_t size; /* of the chunk */
+} prove_stream;
+
+static void prove_coded(coffer__unpacker *unpacker, const prove_stream *stream)
 {
-    const coffer__packed_head head = prove_head_of(1, false, elements, 1);
-    uint8_t *bytes = prove_block(size + COFFER__CODE_SLACK);
-    memset(bytes, 0, size < COFFER__PACKED_STREAM_HEAD ? size : COFFER__PACKED_STREAM_HEAD);
-    if (size > COFFER__PACKED_STREAM_HEAD) {
-        memset(bytes + COFFER__PACKED_STREAM_HEAD, pattern, size - COFFER__PACKED_STREAM_HEAD);
-        bytes[COFFER__PACKED_STREAM_HEAD] = (uint8_t)prove_each(0, 255);
-    }
-    memset(bytes + size, 0xFF, COFFER__CODE_SLACK);
-    if (size > 3) {
-        bytes[0] = (uint8_t)length;
-        bytes[1] = (uint8_t)(length >> 8);
-        bytes[2] = (uint8_t)second;
-    }
-    prove_unpack(&head, COFFER__PLANE_HUFF, bytes, size);
+    const size_t head_size = stream->size < COFFER__PACKED_STREAM_HEAD ? stream->size : COFFER__PACKED_STREAM_HEAD;
+    uint8_t *bytes = prove_block(stream->size + COFFER__CODE_SLACK);
+    memset(bytes, stream->pattern, stream->size + COFFER__CODE_SLACK);
+    memset(bytes, 0, head_size);
+    bytes[0] = (uint8_t)stream->length;
+    bytes[1] = (uint8_t)(stream->length >> 8);
+    bytes[2] = stream->second;
+    bytes[head_size] = (uint8_t)prove_each(0, 255);
+    prove_chunk(unpacker, bytes);
     free(bytes);
+}
+
+static void prove_streams(void)
+{
+    static const prove_stream streams[] = {
+        { 3, 1, 0, 0, 80 },     { 3, 2, 0, 0, 80 },         { 3, 0, 0, 0, 80 },     { 3, 16, 0, 0xFF, 80 },
+        { 3, 17, 0, 0xFF, 80 }, { 3, 0xFFFF, 0, 0xFF, 80 }, { 3, 1, 1, 0, 80 },     { 3, 1, 0, 0, 48 },
+        { 3, 1, 0, 0, 96 },     { 30, 8, 0, 0x55, 80 },     { 70, 9, 0, 0x2A, 80 },
+    };
+    coffer__packed_head head = prove_head_of(1, false, 3, 1);
+    uint8_t index[COFFER__PACKED_TABLE_SIZE + COFFER__PACKED_RECORD_SIZE];
+    coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
+    prove_put_table(index);
+    coffer__unpacker_init(unpacker, &head, index);
+    //@ loop unroll 20;
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        head.elements = streams[i].elements;
+        prove_put_record(index + COFFER__PACKED_TABLE_SIZE, streams[i].size, COFFER__PLANE_HUFF);
+        if (i == 0) { /* the table is read before there is a byte that may be any */
+            uint8_t bytes[80 + COFFER__CODE_SLACK] = { 1 };
+            prove_chunk(unpacker, bytes);
+        }
+        prove_coded(unpacker, &streams[i]);
+    }
+    free(unpacker);
 }
 
 int main(void)
@@ -107,16 +134,7 @@ int main(void)
         prove_plain(8, false, 2);
     }
     if (prove_is_mine(1)) {
-        prove_coded(3, 1, 0, 0, 80);
-        prove_coded(3, 2, 0, 0, 80);
-        prove_coded(3, 0, 0, 0, 80);
-        prove_coded(3, 16, 0, 0xFF, 80);
-        prove_coded(3, 17, 0, 0xFF, 80);
-        prove_coded(3, 0xFFFF, 0, 0xFF, 80);
-        prove_coded(3, 1, 1, 0, 80);
-        prove_coded(3, 1, 0, 0, 48);
-        prove_coded(3, 1, 0, 0, 96);
-        prove_coded(30, 8, 0, 0x55, 80);
+        prove_streams();
     }
     return 0;
 }

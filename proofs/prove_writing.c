@@ -43,22 +43,33 @@ static void prove_base64(size_t size)
     const size_t len = coffer__base64_len(size);
     uint8_t *bytes = prove_bytes(size);
     char *text = malloc(len + 1);
-    size_t read = 0;
     if (text == NULL) {
         exit(1);
     }
     coffer__base64_write(text, bytes, size);
     coffer_base64(bytes, size, text, prove_size(0, len + 1));
     free(text);
-    text = (char *)prove_bytes(size);
-    uint8_t *back = malloc(size / 4 * 3 + 1);
-    if (back == NULL) {
+    free(bytes);
+}
+
+/* Four characters of any value, or fewer, behind so many that are digits. */
+static void prove_base64_read(size_t digits, size_t any)
+{
+    uint8_t *back = malloc((digits + any) / 4 * 3 + 1);
+    char *text = malloc(digits + any + 1);
+    size_t read = 0;
+    if (back == NULL || text == NULL) {
         exit(1);
     }
-    coffer__base64_read(back, &read, text, size);
+    memset(text, 'Q', digits);
+    //@ loop unroll 4;
+    for (size_t i = 0; i < any; i++) {
+        text[digits + i] = (char)Frama_C_char_interval(-128, 127);
+    }
+    coffer__base64_read(back, &read, text, digits + any);
+    //@ assert read <= (digits + any) / 4 * 3;
     free(back);
     free(text);
-    free(bytes);
 }
 
 int main(void)
@@ -69,5 +80,10 @@ int main(void)
         prove_hex(len);
         prove_base64(len);
     }
+    //@ loop unroll 5;
+    for (size_t any = 0; any <= 4; any++) {
+        prove_base64_read(0, any);
+    }
+    prove_base64_read(4, 4);
     return 0;
 }
