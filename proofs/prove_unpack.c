@@ -43,23 +43,22 @@ static void prove_put_table(uint8_t *table)
     table[1] = 3 | 3 << 4;
 }
 
-/* `unpacker` may have a table from a chunk before. */
-static void prove_chunk(coffer__unpacker *unpacker, const uint8_t *bytes)
+/* Space for the elements of a tensor of one chunk. */
+static uint8_t *prove_space(const coffer__packed_head *head)
 {
-    coffer_error err;
-    uint8_t *elements = prove_block((size_t)unpacker->head->elements * unpacker->head->layout.element_size);
-    coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
-    free(elements);
+    return prove_block((size_t)head->elements * head->layout.element_size);
 }
 
 /* Planes that are not coded, of any bytes, in chunks of every size that they could have. */
-static void prove_plain(uint8_t element_size, bool nibbles, uint64_t elements)
+static void prove_plain(uint8_t element_size, bool nibbles, uint64_t count)
 {
-    const coffer__packed_head head = prove_head_of(element_size, nibbles, elements, 0);
+    const coffer__packed_head head = prove_head_of(element_size, nibbles, count, 0);
     const uint32_t constant = nibbles ? 0x11 : element_size == 8 ? 0x11111111 : (1u << (4 * element_size)) / 15;
     const uint32_t modes[] = { 0, constant, 1 };
     uint8_t record[COFFER__PACKED_RECORD_SIZE];
     coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
+    uint8_t *elements = prove_space(&head);
+    coffer_error err;
     coffer__unpacker_init(unpacker, &head, record);
     //@ loop unroll 12;
     for (size_t size = 0; size <= 160; size += COFFER__PACKED_CHUNK_ALIGNMENT) {
@@ -67,15 +66,16 @@ static void prove_plain(uint8_t element_size, bool nibbles, uint64_t elements)
         //@ loop unroll 3;
         for (size_t i = 0; i < 3; i++) {
             prove_put_record(record, size, modes[i]);
-            prove_chunk(unpacker, bytes);
+            coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
         }
     }
+    free(elements);
     free(unpacker);
 }
 
 /*
  * A coded plane. The first of its streams says that it has `length` bytes, the second `second`. The bytes after these lengths are `pattern`
- * again and again, but for the first, which may be any; and so it is in what may be loaded after the chunk.
+ * again and again, and so it is in what may be loaded after the chunk; but the first is one of sixteen.
  */
 typedef struct prove_stream {
     uint64_t elements;
@@ -94,8 +94,11 @@ static void prove_coded(coffer__unpacker *unpacker, const prove_stream *stream)
     bytes[0] = (uint8_t)stream->length;
     bytes[1] = (uint8_t)(stream->length >> 8);
     bytes[2] = stream->second;
-    bytes[head_size] = (uint8_t)prove_each(0, 255);
-    prove_chunk(unpacker, bytes);
+    uint8_t *elements = prove_space(unpacker->head);
+    coffer_error err;
+    bytes[head_size] = (uint8_t)(17 * prove_each(0, 15));
+    coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
+    free(elements);
     free(bytes);
 }
 
@@ -117,7 +120,9 @@ static void prove_streams(void)
         prove_put_record(index + COFFER__PACKED_TABLE_SIZE, streams[i].size, COFFER__PLANE_HUFF);
         if (i == 0) { /* the table is read before there is a byte that may be any */
             uint8_t bytes[80 + COFFER__CODE_SLACK] = { 1 };
-            prove_chunk(unpacker, bytes);
+            uint8_t elements[3];
+            coffer_error err;
+            coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
         }
         prove_coded(unpacker, &streams[i]);
     }

@@ -205,6 +205,9 @@ self_test() {
     plant 'a key that is longer than its place' parse src/format/safetensors.c 's/char key\[12\]/char key[11]/'
     plant 'a table that is shorter than it says' parse src/core/table.c \
         's/coffer__alloc\(allocator, size\);/coffer__alloc(allocator, size \/ 2);/'
+    plant 'a bin after the last one' numbers src/core/numbers.c 's/histogram->bin_count - 1 :/histogram->bin_count :/'
+    plant 'a stream that is longer than its chunk' unpack src/codec/unpack.c \
+        's/length > chunk->record\.size - position \|\| //'
     plant 'a signature that is longer than the file' sniff src/format/sniff.c 's/size >= row->magic_size \&\& //'
 }
 
