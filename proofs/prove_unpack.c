@@ -43,10 +43,16 @@ static void prove_put_table(uint8_t *table)
     table[1] = 3 | 3 << 4;
 }
 
-/* Space for the elements of a tensor of one chunk. */
-static uint8_t *prove_space(const coffer__packed_head *head)
+/* With a work area of its own. */
+static void prove_chunk(const coffer__packed_head *head, const uint8_t *record, const uint8_t *bytes)
 {
-    return prove_block((size_t)head->elements * head->layout.element_size);
+    coffer_error err;
+    coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
+    uint8_t *elements = prove_block((size_t)head->elements * head->layout.element_size);
+    coffer__unpacker_init(unpacker, head, record);
+    coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
+    free(elements);
+    free(unpacker);
 }
 
 /* Planes that are not coded, of any bytes, in chunks of every size that they could have. */
@@ -56,21 +62,15 @@ static void prove_plain(uint8_t element_size, bool nibbles, uint64_t count)
     const uint32_t constant = nibbles ? 0x11 : element_size == 8 ? 0x11111111 : (1u << (4 * element_size)) / 15;
     const uint32_t modes[] = { 0, constant, 1 };
     uint8_t record[COFFER__PACKED_RECORD_SIZE];
-    coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
-    uint8_t *elements = prove_space(&head);
-    coffer_error err;
-    coffer__unpacker_init(unpacker, &head, record);
     //@ loop unroll 12;
     for (size_t size = 0; size <= 160; size += COFFER__PACKED_CHUNK_ALIGNMENT) {
         const uint8_t *bytes = prove_bytes(size + COFFER__CODE_SLACK);
         //@ loop unroll 3;
         for (size_t i = 0; i < 3; i++) {
             prove_put_record(record, size, modes[i]);
-            coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
+            prove_chunk(&head, record, bytes);
         }
     }
-    free(elements);
-    free(unpacker);
 }
 
 /*
@@ -85,7 +85,13 @@ typedef struct prove_stream {
     size_t size; /* of the chunk */
 } prove_stream;
 
-static void prove_coded(coffer__unpacker *unpacker, const prove_stream *stream)
+static const prove_stream prove_streams[] = {
+    { 3, 1, 0, 0, 80 },     { 3, 2, 0, 0, 80 },         { 3, 0, 0, 0, 80 },     { 3, 16, 0, 0xFF, 80 },
+    { 3, 17, 0, 0xFF, 80 }, { 3, 0xFFFF, 0, 0xFF, 80 }, { 3, 1, 1, 0, 80 },     { 3, 1, 0, 0, 48 },
+    { 3, 1, 0, 0, 96 },     { 30, 8, 0, 0x55, 80 },     { 70, 9, 0, 0x2A, 80 },
+};
+
+static uint8_t *prove_coded_bytes(const prove_stream *stream)
 {
     const size_t head_size = stream->size < COFFER__PACKED_STREAM_HEAD ? stream->size : COFFER__PACKED_STREAM_HEAD;
     uint8_t *bytes = prove_block(stream->size + COFFER__CODE_SLACK);
@@ -94,38 +100,43 @@ static void prove_coded(coffer__unpacker *unpacker, const prove_stream *stream)
     bytes[0] = (uint8_t)stream->length;
     bytes[1] = (uint8_t)(stream->length >> 8);
     bytes[2] = stream->second;
-    uint8_t *elements = prove_space(unpacker->head);
-    coffer_error err;
     bytes[head_size] = (uint8_t)(17 * prove_each(0, 15));
-    coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
-    free(elements);
-    free(bytes);
+    return bytes;
 }
 
-static void prove_streams(void)
+/* A work area that has read the table, with a chunk that is right, while there is no byte that may be any. */
+static coffer__unpacker *prove_reader(void)
 {
-    static const prove_stream streams[] = {
-        { 3, 1, 0, 0, 80 },     { 3, 2, 0, 0, 80 },         { 3, 0, 0, 0, 80 },     { 3, 16, 0, 0xFF, 80 },
-        { 3, 17, 0, 0xFF, 80 }, { 3, 0xFFFF, 0, 0xFF, 80 }, { 3, 1, 1, 0, 80 },     { 3, 1, 0, 0, 48 },
-        { 3, 1, 0, 0, 96 },     { 30, 8, 0, 0x55, 80 },     { 70, 9, 0, 0x2A, 80 },
-    };
-    coffer__packed_head head = prove_head_of(1, false, 3, 1);
+    static const uint8_t right[80 + COFFER__CODE_SLACK] = { 1 };
+    coffer_error err;
+    uint8_t elements[3];
     uint8_t index[COFFER__PACKED_TABLE_SIZE + COFFER__PACKED_RECORD_SIZE];
+    const coffer__packed_head head = prove_head_of(1, false, sizeof elements, 1);
     coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
     prove_put_table(index);
+    prove_put_record(index + COFFER__PACKED_TABLE_SIZE, 80, COFFER__PLANE_HUFF);
     coffer__unpacker_init(unpacker, &head, index);
-    //@ loop unroll 20;
-    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
-        head.elements = streams[i].elements;
-        prove_put_record(index + COFFER__PACKED_TABLE_SIZE, streams[i].size, COFFER__PLANE_HUFF);
-        if (i == 0) { /* the table is read before there is a byte that may be any */
-            uint8_t bytes[80 + COFFER__CODE_SLACK] = { 1 };
-            uint8_t elements[3];
-            coffer_error err;
-            coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
-        }
-        prove_coded(unpacker, &streams[i]);
-    }
+    coffer__unpack_chunk(unpacker, 0, right, elements, &err);
+    return unpacker;
+}
+
+/* With a copy of it, so that nothing of this chunk stays. */
+static void prove_coded(const coffer__unpacker *reader, const prove_stream *stream)
+{
+    coffer_error err;
+    uint8_t index[COFFER__PACKED_TABLE_SIZE + COFFER__PACKED_RECORD_SIZE];
+    const coffer__packed_head head = prove_head_of(1, false, stream->elements, 1);
+    coffer__unpacker *unpacker = prove_block(sizeof *unpacker);
+    uint8_t *elements = prove_block((size_t)stream->elements);
+    memcpy(unpacker, reader, sizeof *unpacker);
+    unpacker->head = &head;
+    unpacker->index = index;
+    prove_put_table(index);
+    prove_put_record(index + COFFER__PACKED_TABLE_SIZE, stream->size, COFFER__PLANE_HUFF);
+    uint8_t *bytes = prove_coded_bytes(stream);
+    coffer__unpack_chunk(unpacker, 0, bytes, elements, &err);
+    free(bytes);
+    free(elements);
     free(unpacker);
 }
 
@@ -139,7 +150,11 @@ int main(void)
         prove_plain(8, false, 2);
     }
     if (prove_is_mine(1)) {
-        prove_streams();
+        const coffer__unpacker *reader = prove_reader();
+        //@ loop unroll 20;
+        for (size_t i = 0; i < sizeof prove_streams / sizeof prove_streams[0]; i++) {
+            prove_coded(reader, &prove_streams[i]);
+        }
     }
     return 0;
 }

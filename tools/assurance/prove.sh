@@ -169,9 +169,9 @@ prove() {
 
 # ---- Planted defects --------------------------------------------------------------------------------------------------
 
-# plant NAME DRIVER FILE SED: the driver must raise an alarm when the file is changed so.
+# plant NAME DRIVER FILE SED [PART PARTS]: the driver must raise an alarm when the file is changed so.
 plant() {
-    local name=$1 driver=$2 file=$3 change=$4 tree paths sources
+    local name=$1 driver=$2 file=$3 change=$4 part=${5:-0} parts=${6:-1} tree paths sources
     tree=$(mktemp -d)
     mkdir -p "$tree/src"
     cp -r include proofs "$tree"
@@ -184,7 +184,7 @@ plant() {
     fi
     read -r paths sources < <(drivers | awk -v d="$driver" '$1 == d { sub(/^[^ ]+ [^ ]+ /, ""); print }')
     # shellcheck disable=SC2086
-    analyse "$tree" "$logs/planted.log" "$driver" 0 1 "$paths" $sources
+    analyse "$tree" "$logs/planted.log" "$driver" "$part" "$parts" "$paths" $sources
     rm -r "$tree"
     if grep -qE 'eva:alarm\]' "$logs/planted.log"; then
         echo "self-test: $name raises $(grep -cE 'eva:alarm\]' "$logs/planted.log") alarms"
@@ -205,9 +205,10 @@ self_test() {
     plant 'a key that is longer than its place' parse src/format/safetensors.c 's/char key\[12\]/char key[11]/'
     plant 'a table that is shorter than it says' parse src/core/table.c \
         's/coffer__alloc\(allocator, size\);/coffer__alloc(allocator, size \/ 2);/'
-    plant 'a bin after the last one' numbers src/core/numbers.c 's/histogram->bin_count - 1 :/histogram->bin_count :/'
+    plant 'a bin after the last one' numbers src/core/numbers.c \
+        's/histogram->bin_count - 1 :/histogram->bin_count :/' 5 6
     plant 'a stream that is longer than its chunk' unpack src/codec/unpack.c \
-        's/length > chunk->record\.size - position \|\| //'
+        's/length > chunk->record\.size - position \|\| //' 1 2
     plant 'a signature that is longer than the file' sniff src/format/sniff.c 's/size >= row->magic_size \&\& //'
 }
 
