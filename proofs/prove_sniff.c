@@ -46,6 +46,24 @@ static void prove_text(size_t size, size_t blanks, size_t any)
     free(bytes);
 }
 
+/* What only a few bytes in their places lead to: no bytes, no character long before the last that are looked at, and a message of
+   Arrow of any length. */
+static void prove_rare(void)
+{
+    coffer_error err;
+    uint8_t bytes[SNIFF_SEEN];
+    coffer__sniff("", 0, &err);
+    memset(bytes, 'a', sizeof bytes);
+    bytes[SNIFF_SEEN / 2] = 0xFF;
+    coffer__sniff(bytes, sizeof bytes, &err);
+    memset(bytes, 0xFF, sizeof bytes);
+    //@ loop unroll 8;
+    for (size_t i = 4; i < 12; i++) {
+        bytes[i] = Frama_C_unsigned_char_interval(0, 255);
+    }
+    coffer__sniff(bytes, 12, &err);
+}
+
 int main(void)
 {
     coffer_error err;
@@ -67,7 +85,9 @@ int main(void)
         prove_text(12, 3, 2);
         prove_text(SNIFF_SEEN, 0, 3);
         prove_text(SNIFF_SEEN + 8, SNIFF_SEEN - 4, 3);
+        prove_text(SNIFF_SEEN + 8, SNIFF_SEEN + 4, 0);
         prove_text(SNIFF_SEEN + 8, SNIFF_SEEN + 8, 0);
+        prove_rare();
     }
     return 0;
 }
