@@ -123,6 +123,8 @@ static const char *const prove_texts[] = {
     "{\"__metadata__\":{k:1}}",
     "{\"__metadata__\":{\"k\":\"v\" \"l\":\"w\"}}",
     "{\"__metadata__\":\"\"}",
+    "{\"__metadata__\":{\"k\":1,\"l\":[1,{}],\"m\":NaN,\"n\":-Infinity}}",
+    "{\"__metadata__\":{\"k\":Nan}}",
     /* behind the closing brace, and before the opening one */
     "{}  \n ",
     "{} x",
@@ -187,6 +189,7 @@ static coffer_parse_options options_for(size_t i, uint64_t file_size)
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.all_notes = true;
     options.unknown_dtypes = (i & 1) == 0;
+    options.loose_metadata = options.unknown_dtypes;
     options.file_size = file_size;
     options.format = COFFER_FORMAT_SAFETENSORS;
     return options;

@@ -135,6 +135,8 @@ static void prove_wrong_options(void)
     options.alignment = 0;
     options.format = COFFER_FORMAT_BINTENSORS_ALPHA;
     prove_options(prove_declared(COFFER_U8), &options);
+    options.format = (coffer_format)99;
+    prove_options(prove_declared(COFFER_U8), &options);
     options.struct_size = 0;
     prove_options(prove_declared(COFFER_U8), &options);
     prove_options(prove_declared(COFFER_U8), NULL);

@@ -10,17 +10,23 @@
 
 #define TEXT_MAX 9
 
-static void prove_growing(void)
+/* `size` bytes in one of five ways, behind `before` others; then what comes after that, and after the end. */
+static void prove_growing(unsigned way, size_t before, size_t size)
 {
     coffer__writing out = { .allocator = &prove_allocator };
     uint8_t *bytes = prove_bytes(TEXT_MAX);
-    coffer__write(&out, NULL, 0);
-    coffer__write(&out, (const char *)bytes, prove_size(0, TEXT_MAX));
-    coffer__write_text(&out, "text");
-    coffer__write_le(&out, prove_u64(), prove_size(0, 8));
-    coffer__write_hex(&out, bytes, prove_size(0, TEXT_MAX));
-    coffer__write_json(&out, "a\"\n\x01");
-    (void)coffer__write_space(&out, (size_t)prove_u64());
+    coffer__write(&out, (const char *)bytes, before);
+    if (way == 0) {
+        coffer__write(&out, (const char *)bytes, size);
+    } else if (way == 1) {
+        coffer__write_hex(&out, bytes, size);
+    } else if (way == 2) {
+        coffer__write_le(&out, prove_u64(), size < 8 ? size : 8);
+    } else if (way == 3) {
+        coffer__write_json(&out, "a\"\n\x01");
+    } else {
+        (void)coffer__write_space(&out, SIZE_MAX / (size + 1));
+    }
     coffer__write_text(&out, "after");
     coffer__writing_free(&out);
     coffer__write_text(&out, "again");
@@ -74,7 +80,13 @@ static void prove_base64_read(size_t digits, size_t any)
 
 int main(void)
 {
-    prove_growing();
+    //@ loop unroll 5;
+    for (unsigned way = 0; way < 5; way++) {
+        //@ loop unroll 10;
+        for (size_t size = 0; size <= TEXT_MAX; size++) {
+            prove_growing(way, prove_each(0, 2), size);
+        }
+    }
     //@ loop unroll 10;
     for (size_t len = 0; len <= TEXT_MAX; len++) {
         prove_hex(len);
