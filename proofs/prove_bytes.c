@@ -70,6 +70,10 @@ static void prove_arrays(void)
     coffer__grow_array(&prove_nothing_allocator, NULL, capacity, &capacity, size, &err);
     coffer__free_array(&prove_allocator, coffer__alloc_array(&prove_allocator, prove_each(0, 3), size, &err), 3, size);
     coffer__alloc_array(&prove_allocator, SIZE_MAX, 2, &err);
+    capacity = 0;
+    coffer__grow_array(&prove_nothing_allocator, NULL, 0, &capacity, SIZE_MAX, &err);
+    capacity = 2;
+    coffer__grow_array(&prove_nothing_allocator, NULL, 2, &capacity, SIZE_MAX, &err);
     uint8_t *items = NULL;
     capacity = 0;
     //@ loop unroll 40;

@@ -94,10 +94,10 @@ complaints() {
 }
 
 # FUNCTION FILE:LINE YES|NO for each statement of the library's in any log: whether one of the runs reaches it. A function that
-# is compiled more than once goes by one name.
+# is compiled more than once goes by one name, without the numbers at its end.
 reached() {
     awk '$1 == "reached" && $4 ~ /^src\/(core|format)\// {
-            sub(/_[0-9]+$/, "", $2)
+            sub(/(_[0-9]+)+$/, "", $2)
             statement = $2 " " $4
             at[$2 " " $3] = statement
             if ($5 == "yes") is_reached[$2 " " $3] = 1 }
