@@ -120,17 +120,36 @@ static void prove_roots(void)
 static void prove_refused(void)
 {
     const uint8_t data[8] = { 0 };
+    uint64_t counts[4] = { 0 };
     coffer_statistics statistics = { .count = 0 };
-    coffer_distribution distribution = { .dtype = COFFER_U8 };
-    coffer_comparison comparison = { .norms = false };
-    const coffer_histogram histogram = { 0, 1, NULL, BINS };
     coffer_statistics_add(NULL, COFFER_U8, data, 1);
     coffer_statistics_add(&statistics, COFFER_UNKNOWN_DTYPE, data, 1);
-    coffer_histogram_add(&histogram, COFFER_U8, data, 1);
+    coffer_statistics_add(&statistics, COFFER_U8, NULL, 1);
+    coffer_statistics_add(&statistics, COFFER_U8, NULL, 0);
+    const coffer_histogram histogram = { 0, 1, counts, BINS };
+    const coffer_histogram without_bins = { 0, 1, NULL, BINS };
+    const coffer_histogram of_no_bins = { 0, 1, counts, 0 };
+    coffer_histogram_add(NULL, COFFER_U8, data, 1);
+    coffer_histogram_add(&without_bins, COFFER_U8, data, 1);
+    coffer_histogram_add(&of_no_bins, COFFER_U8, data, 1);
+    coffer_histogram_add(&histogram, COFFER_U8, NULL, 1);
+    coffer_distribution distribution = { .dtype = COFFER_U8 };
+    coffer_distribution unknown = { .counts = counts, .dtype = COFFER_UNKNOWN_DTYPE };
+    coffer_distribution_add(NULL, data, 1);
     coffer_distribution_add(&distribution, data, 1);
+    coffer_distribution_add(&unknown, data, 1);
+    coffer_distribution_statistics(NULL, &statistics);
+    coffer_distribution_statistics(&distribution, NULL);
     coffer_distribution_statistics(&distribution, &statistics);
-    coffer_comparison_add(&comparison, COFFER_U8, data, COFFER_C64, data, 1);
+    coffer_distribution_statistics(&unknown, &statistics);
+    unknown.dtype = COFFER_F32;
+    coffer_distribution_statistics(&unknown, &statistics);
     coffer_distribution_slots(COFFER_UNKNOWN_DTYPE);
+    coffer_comparison comparison = { .norms = false };
+    coffer_comparison_add(NULL, COFFER_U8, data, COFFER_U8, data, 1);
+    coffer_comparison_add(&comparison, COFFER_U8, NULL, COFFER_U8, data, 1);
+    coffer_comparison_add(&comparison, COFFER_U8, data, COFFER_U8, NULL, 1);
+    coffer_comparison_add(&comparison, COFFER_U8, data, COFFER_C64, data, 1);
 }
 
 int main(void)
@@ -139,12 +158,14 @@ int main(void)
                                            COFFER_I8,   COFFER_U16, COFFER_BF16,    COFFER_F32,     COFFER_F64,
                                            COFFER_I64,  COFFER_U64, COFFER_C64 };
     if (prove_is_mine(0)) {
-        prove_refused();
-        prove_roots();
         prove_dtype(COFFER_F32, MANY);
     }
     if (prove_is_mine(1)) {
         prove_dtype(COFFER_C64, MANY);
+    }
+    if (prove_is_mine(2)) {
+        prove_refused();
+        prove_roots();
     }
     //@ loop unroll 20;
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
