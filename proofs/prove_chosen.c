@@ -134,6 +134,8 @@ static const char *const prove_texts[] = {
     "  {}",
     "[]",
     "{1}",
+    /* metadata behind the tensors, which go with the comma before them */
+    "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]} ,\t\"__metadata__\":{\"k\":\"v\"}\r\n}",
 };
 
 /* ---- a table, looked at from all sides ---- */
