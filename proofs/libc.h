@@ -56,7 +56,19 @@ static inline int prove_ctzll(unsigned long long value)
     return zeros;
 }
 
+static inline int prove_clzll(unsigned long long value)
+{
+    int zeros = 0;
+    //@ assert value != 0;
+    //@ loop unroll 64;
+    while (zeros < 63 && (value << zeros >> 63) == 0) {
+        zeros++;
+    }
+    return zeros;
+}
+
 #define __builtin_ctzll prove_ctzll
+#define __builtin_clzll prove_clzll
 #define memcpy prove_memcpy
 #define memmove prove_memmove
 #define memset prove_memset

@@ -6,6 +6,7 @@
  */
 #include "format.h"
 #include "prove.h"
+#include "prove_edit.h"
 #include "prove_window.h"
 
 static const prove_piece prove_headers[] = {
@@ -127,6 +128,7 @@ static void prove_file(const uint8_t *bytes, size_t size, coffer_format format, 
             coffer_table_find(table, tensor->name, tensor->name_len);
         }
         coffer_table_metadata_get(table, "absent", 6, NULL);
+        prove_edit(table, bytes);
     }
     coffer_table_free(table);
 }

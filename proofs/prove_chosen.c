@@ -6,6 +6,7 @@
  */
 #include "format.h"
 #include "prove.h"
+#include "prove_edit.h"
 #include "prove_window.h"
 
 #include <string.h>
@@ -122,6 +123,8 @@ static const char *const prove_texts[] = {
     "{\"__metadata__\":{k:1}}",
     "{\"__metadata__\":{\"k\":\"v\" \"l\":\"w\"}}",
     "{\"__metadata__\":\"\"}",
+    "{\"__metadata__\":{\"k\":1,\"l\":[1,{}],\"m\":NaN,\"n\":-Infinity}}",
+    "{\"__metadata__\":{\"k\":Nan}}",
     /* behind the closing brace, and before the opening one */
     "{}  \n ",
     "{} x",
@@ -131,6 +134,8 @@ static const char *const prove_texts[] = {
     "  {}",
     "[]",
     "{1}",
+    /* metadata behind the tensors, which go with the comma before them */
+    "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]} ,\t\"__metadata__\":{\"k\":\"v\"}\r\n}",
 };
 
 /* ---- a table, looked at from all sides ---- */
@@ -186,6 +191,7 @@ static coffer_parse_options options_for(size_t i, uint64_t file_size)
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.all_notes = true;
     options.unknown_dtypes = (i & 1) == 0;
+    options.loose_metadata = options.unknown_dtypes;
     options.file_size = file_size;
     options.format = COFFER_FORMAT_SAFETENSORS;
     return options;
@@ -198,6 +204,7 @@ static void prove_whole(const uint8_t *bytes, size_t size, const coffer_allocato
     coffer_table *table = NULL;
     if (coffer__parse_header(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
         prove_walk(table);
+        prove_edit(table, bytes);
     }
     coffer_table_free(table);
 }

@@ -31,6 +31,7 @@ static void prove_conversions(coffer_error *err)
     coffer__fail(err, COFFER_ERR_ARGUMENT, "%d and no more", prove_i64());
     coffer__fail_at(err, COFFER_ERR_JSON, prove_u64(), "%u", prove_u64());
     coffer__fail_at(err, COFFER_ERR_JSON, prove_u64(), "%x", prove_u64());
+    coffer__fail_at(err, COFFER_ERR_JSON, prove_u64(), "%z", prove_u64());
     free(text);
 }
 

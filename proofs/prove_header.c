@@ -82,6 +82,7 @@ static coffer_header *prove_declared(coffer_dtype dtype)
     coffer_header_set_metadata(header, "k", 1, "", 0, &err);
     coffer_header_set_metadata(header, "k", 1, "w", 1, &err);
     coffer_header_set_metadata(header, NULL, 0, NULL, 0, &err);
+    coffer__header_set_format(header, &err);
     return header;
 }
 
@@ -133,6 +134,8 @@ static void prove_wrong_options(void)
     prove_options(prove_declared(COFFER_U8), &options);
     options.alignment = 0;
     options.format = COFFER_FORMAT_BINTENSORS_ALPHA;
+    prove_options(prove_declared(COFFER_U8), &options);
+    options.format = (coffer_format)99;
     prove_options(prove_declared(COFFER_U8), &options);
     options.struct_size = 0;
     prove_options(prove_declared(COFFER_U8), &options);

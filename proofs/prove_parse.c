@@ -152,7 +152,28 @@ static void prove_others(void)
     options.struct_size = sizeof options;
     options.format = (coffer_format)99;
     coffer__parse_header(&table, NULL, "", 1, &prove_allocator, &options, &err);
-    coffer_format_name((coffer_format)99);
+}
+
+/* The table of formats, by numbers, identifiers and paths; also of formats that there are not. */
+static void prove_formats(void)
+{
+    //@ loop unroll 6;
+    for (int number = -1; number < 5; number++) {
+        const coffer_format format = (coffer_format)number;
+        const char *id = coffer_format_id(format);
+        coffer_format_name(format);
+        coffer_format_from_id(id, strlen(id));
+        coffer_format_to_write(format);
+        const char *ending = coffer_format_ending(format, 0);
+        for (size_t i = 0; i < 5; i++) {
+            coffer_format_ending(format, i);
+        }
+        coffer_format_from_path(ending != NULL ? ending : "");
+    }
+    coffer_format_from_id("safetensor", 10);
+    coffer_format_from_path("model.safetensors");
+    coffer_format_from_path("model.bintensors");
+    coffer_format_from_path("model");
 }
 
 int main(void)
@@ -160,6 +181,7 @@ int main(void)
     if (prove_is_mine(0)) {
         prove_frames();
         prove_others();
+        prove_formats();
     }
     //@ loop unroll 100;
     for (size_t i = 0; i < sizeof prove_texts / sizeof prove_texts[0]; i++) {

@@ -57,9 +57,24 @@ static void prove_u64_digits(void)
     coffer__write_u64(NULL, prove_u64());
 }
 
+/* Words, which are texts that end with a zero: each of up to two letters. */
+static void prove_words(void)
+{
+    char word[3] = { (char)prove_each('a', 'b'), (char)prove_each('a', 'b'), '\0' };
+    char other[3] = { (char)prove_each('a', 'b'), '\0', '\0' };
+    word[prove_each(0, 2)] = '\0';
+    const size_t len = coffer__text_len(word);
+    //@ assert len <= 2;
+    coffer__same_text(word, other);
+    coffer__text_is(word, len, other);
+    coffer__text_ends(word, len, other);
+    coffer__text_has_ending(word, other);
+}
+
 int main(void)
 {
     prove_encode();
+    prove_words();
     prove_u64_digits();
     //@ loop unroll TEXT_MAX;
     for (size_t size = 1; size <= TEXT_MAX; size++) {
