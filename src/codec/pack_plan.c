@@ -8,7 +8,7 @@
 #define PACK_MIN_GAIN 50u
 /* A segment has a code of its own if that saves at least one in 200 of its bits. */
 #define PACK_OWN_SAVED 200u
-#define PACK_TABLE_BITS (8 * COFFER__PACKED_TABLE_SIZE)
+#define PACK_TABLE_BITS ((uint64_t)8 * COFFER__PACKED_TABLE_SIZE)
 
 uint64_t coffer__pack_segment_chunks(uint64_t elements)
 {

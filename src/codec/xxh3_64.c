@@ -24,7 +24,7 @@
 
 #define XXH3_STRIPE 64u
 #define XXH3_BLOCK_STRIPES 16u
-#define XXH3_BLOCK (XXH3_STRIPE * XXH3_BLOCK_STRIPES)
+#define XXH3_BLOCK ((size_t)XXH3_STRIPE * XXH3_BLOCK_STRIPES)
 #define XXH3_SECRET_SIZE 192u
 
 /* The default secret of the specification. */

@@ -72,7 +72,7 @@ coffer_status coffer__adapter_open(coffer__adapter_files *files, const char *pat
         return coffer__errno_status(err, "write an adapter", path, ENAMETOOLONG);
     }
     status = coffer_writer_open(&files->writer, files->header, model.text, writing, err);
-    return status == COFFER_OK && files->has_config ? adapter_open_config(files, config, known.sync, err) : status;
+    return status == COFFER_OK && config != NULL ? adapter_open_config(files, config, known.sync, err) : status;
 }
 
 /* ---- matrices ---------------------------------------------------------------------------------------------------- */

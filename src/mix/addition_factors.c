@@ -45,7 +45,8 @@ typedef struct reduction {
 static coffer_status addition_fail(coffer_error *err, coffer_status status, const coffer__addition_item *item,
                                    const char *what)
 {
-    return coffer__lora_fail(err, status, coffer__lora_named(item->terms[0].module), what);
+    (void)coffer__lora_fail(err, status, coffer__lora_named(item->terms[0].module), what);
+    return status;
 }
 
 /* ---- the sum ----------------------------------------------------------------------------------------------------- */

@@ -79,8 +79,10 @@ static coffer_status lora_read_tensor(const lora_reading *reading)
     return COFFER_OK;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): they are read to */
 coffer_status coffer__lora_read(const coffer *model, const coffer_tensor *tensor, float *to, uint8_t *buffer,
                                 coffer_error *err)
+/* NOLINTEND(readability-non-const-parameter) */
 {
     const lora_reading reading = { .model = model, .tensor = tensor, .to = to, .buffer = buffer, .err = err };
     return lora_read_tensor(&reading);

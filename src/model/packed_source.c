@@ -272,8 +272,10 @@ static coffer_status packed_source_unpack(const packed_request *request, const p
     return status;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): it is read to */
 static coffer_status packed_source_read_packed(const packed_request *request, coffer__packed_tensor *tensor,
                                                uint64_t at, uint8_t *to, size_t size)
+/* NOLINTEND(readability-non-const-parameter) */
 {
     packed_part part = { .tensor = tensor, .at = at, .size = size, .to = to };
     coffer_status status = packed_source_index(request, tensor, &part.index);

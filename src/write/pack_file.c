@@ -26,7 +26,7 @@
 typedef struct file_area {
     coffer__packer packer;
     coffer__unpacker unpacker;
-    uint8_t elements[COFFER__PACKED_CHUNK * COFFER__PLANES_MAX];
+    uint8_t elements[(size_t)COFFER__PACKED_CHUNK * COFFER__PLANES_MAX];
     uint8_t encoded[COFFER__PACK_CHUNK_MAX(COFFER__PLANES_MAX)];
 } file_area;
 
@@ -198,7 +198,7 @@ static coffer_status file_run(file_job *job, file_step step, uint64_t items, cof
                                               .done = job->done,
                                               .err = err };
     const coffer_status status = coffer__thread_pool_run(&job->thread_pool, workers, count, sizeof workers[0]);
-    job->done += job->packed->tensor->size / items * items;
+    job->done += items > 0 ? job->packed->tensor->size / items * items : 0;
     return status == COFFER_OK
                ? status
                : coffer__fail_tensor(err, status, job->packed->tensor->name, job->packed->tensor->name_len);
@@ -456,6 +456,7 @@ static void file_close(file_job *job)
     for (size_t i = 0; job->areas != NULL && i < job->threads; i++) {
         coffer__free(allocator, job->areas[i], sizeof *job->areas[i]);
     }
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     coffer__free_array(allocator, job->areas, job->threads, sizeof *job->areas);
     coffer__free_array(allocator, job->tensors, job->count, sizeof *job->tensors);
     coffer__free_array(allocator, job->segments, COFFER__PACK_SEGMENTS + 1, sizeof *job->segments);
@@ -469,6 +470,7 @@ static coffer_status file_begin(file_job *job, coffer_error *err)
     job->threads = processors == 0 ? 1 : processors < PACK_FILE_THREADS ? processors : PACK_FILE_THREADS;
     job->count = coffer_table_count(job->shard->table);
     job->tensors = coffer__alloc_array(allocator, job->count, sizeof *job->tensors, err);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     job->areas = coffer__alloc_array(allocator, job->threads, sizeof *job->areas, err);
     job->segments = coffer__alloc_array(allocator, COFFER__PACK_SEGMENTS + 1, sizeof *job->segments, err);
     job->plan = coffer__alloc(allocator, sizeof *job->plan);

@@ -22,7 +22,7 @@ const WHOLE = model([["w", "F32", [1000]]]);
 /** What is opened, and words of the title and of the advice. */
 const FILES = {
   IS_LFS_POINTER: ["This is a Git LFS pointer", "git lfs pull"],
-  IS_PICKLE: ["This is a Python pickle", "Look for a .safetensors file beside it"],
+  IS_PICKLE: ["This is a Python pickle", "Look for a .safetensors file next to it"],
   IS_ZIP: ["This is a zip archive", "convert it"],
   IS_HTML: ["This is a web page", "the URL is that of a page about the file"],
   IS_GGUF: ["This is a GGUF file", "coffer convert"],

@@ -718,9 +718,13 @@ async function openGuess(place: Place, options: OpenOptions): Promise<Model> {
 async function readPlainTable(source: Source, options: OpenOptions): Promise<Table> {
   const table = await readTable(source, options);
   if (table.metadata?.some(([key]) => key === "coffer.packed")) {
-    throw new CofferError("PACKED", "the file is packed, which this package does not read: unpack it first (coffer unpack)", {
-      path: source.name,
-    });
+    throw new CofferError(
+      "PACKED",
+      "the file is packed, which this package does not read: unpack it first (coffer unpack)",
+      {
+        path: source.name,
+      },
+    );
   }
   return table;
 }

@@ -150,10 +150,9 @@ test("bundled by Vite", async (t) => {
 
 test("a bundle is as large as the documents say", async (t) => {
   const docs = readFileSync(join(here, "../../docs/javascript.md"), "utf8");
-  const said =
-    /`parseSafetensorsMetadata` alone takes (\d+) KB gzipped, `open` (\d+) KB;.*? Another (\d+) KB/.exec(
-      docs.replace(/\s+/g, " "),
-    );
+  const said = /`parseSafetensorsMetadata` alone takes (\d+) KB gzipped, `open` (\d+) KB;.*? Another (\d+) KB/.exec(
+    docs.replace(/\s+/g, " "),
+  );
   const { build: bundle } = await import("esbuild");
   const sizes = [];
   for (const name of ["parseSafetensorsMetadata", "open"]) {

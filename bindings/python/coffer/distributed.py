@@ -148,7 +148,8 @@ class _Transport:
         sent.copy_(torch.frombuffer(send, dtype=torch.uint8))
         try:
             work = dist.all_to_all_single(got, sent, receive_sizes, send_sizes, group=self._group, async_op=True)
-            work.wait(self._timeout)
+            if work is not None:  # which it is only of a process that is not in the group
+                work.wait(self._timeout)
         except RuntimeError as error:
             message = f"the exchange with the other processes failed: {error}"
             raise build(Error, "PEER", {"message": message}) from error
