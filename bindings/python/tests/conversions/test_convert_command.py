@@ -209,8 +209,11 @@ def flat(value, path=()):
     return {name: tensor for key, inner in items for name, tensor in flat(inner, (*path, str(key))).items()}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES or [None], ids=lambda path: path.name if path else "none here")
 def test_real_files_equal_what_torch_reads(path, tmp_path):
+    if path is None:
+        assert not REAL  # files from the wild are looked at where they are
+        return
     try:
         expected = flat(torch.load(path, weights_only=True))
     except Exception as error:  # what torch does not read is at least refused in words
