@@ -203,7 +203,7 @@ def test_one_array(tmp_path: Path, model: Path) -> None:
     assert failure.value.code == "NO_TENSOR"
     with pytest.raises(coffer.Error) as failure:
         coffer.convert(model, tmp_path / "x.npy")
-    assert failure.value.code == "ARGUMENT"
+    assert failure.value.code == "UNSUPPORTED"
     assert not (tmp_path / "x.npy").exists()
 
 

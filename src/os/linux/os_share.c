@@ -212,7 +212,7 @@ typedef union os_passing {
 } os_passing;
 
 /* A message of one byte, since one without any would be an end. */
-static struct msghdr os_message(struct iovec *byte, os_passing *passing, size_t passing_size)
+static struct msghdr os_message(struct iovec *byte, os_passing *passing, socklen_t passing_size)
 {
     memset(passing, 0, sizeof *passing);
     return (struct msghdr){ .msg_iov = byte, .msg_iovlen = 1, .msg_control = passing, .msg_controllen = passing_size };
