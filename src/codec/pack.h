@@ -53,8 +53,8 @@ void coffer__pack_decide(coffer_dtype dtype, uint64_t elements, const coffer__pa
 
 /* The most bytes that a chunk can take while it is encoded, by the size of an element. */
 #define COFFER__PACK_CHUNK_MAX(element_size)                                                                           \
-    ((element_size) *                                                                                                  \
-         (COFFER__PACKED_CHUNK / 8 * COFFER__CODE_BITS + COFFER__PACKED_STREAM_HEAD + COFFER__PACKED_STREAMS) +        \
+    ((size_t)(element_size) * ((size_t)COFFER__PACKED_CHUNK / 8 * COFFER__CODE_BITS + COFFER__PACKED_STREAM_HEAD +     \
+                               COFFER__PACKED_STREAMS) +                                                               \
      COFFER__PACKED_CHUNK_ALIGNMENT + COFFER__CODE_SLACK)
 /* Encodes a chunk into `out`, of COFFER__PACK_CHUNK_MAX bytes, and writes its record. Returns its bytes. */
 size_t coffer__pack_chunk(coffer__packer *packer, const coffer__pack_plan *plan, uint64_t chunk,
