@@ -257,6 +257,10 @@ def load(
     progress       called with the bytes done and in all by the thread that waits; True shows a bar, where tqdm is installed. What it
                    raises ends the load
 
+    Tensors in host memory may be parts of a private map of the file, which copies nothing: they are yours to change, and the file
+    never is, but what another program overwrites in the file shows in them. A file opened with access="read", or a Staging with the
+    engine "buffered", gives memory of its own.
+
     Everything that can be refused is refused here, before anything is read: a place that does not fit (ValueError, code DESTINATION), a
     tensor larger than its budget (BUDGET), an engine that cannot be used (RuntimeError, code ENGINE), a device that is not there, a
     dtype that the framework does not have. A plan of less than 2 MiB in local files is read before this returns. In a fork, the loads

@@ -62,7 +62,7 @@ class Plan:
     """
 
     def __init__(self, source: str | os.PathLike[str] | File) -> None:
-        self._file = source if isinstance(source, File) else open_file(source, access="read")
+        self._file = source if isinstance(source, File) else open_file(source)
         self._native = _native.Plan(self._file._model)
         self._how: list[_How] = []
         self._outs: dict[int, Any] = {}
