@@ -279,19 +279,19 @@ const cli_command cli_add_lora = {
     .run = run_add_lora,
     .summary = "make one adapter (LoRA) of several",
     .usage = "A B...",
-    .about =
-        "Writes the adapter whose product is the sum of those of all given ones, each times its --scale. Its\n"
-        "matrices are theirs, stacked: nothing is lost, and ranks add up. Modules that only some adapters have\n"
-        "keep their ranks. With --rank R a module of a larger rank gets the best matrices of rank R, which needs\n"
-        "OpenBLAS or another LAPACK; for each it shows how much of the sum is kept, as a share of its squares.\n"
-        "\n"
-        "Folders of PEFT become a folder (-o), with adapter_model.safetensors and adapter_config.json; files with\n"
-        "the names of kohya's scripts or of diffusers become a file. All have to be of one kind. DoRA, LoHa, LoKr,\n"
-        "biases and other whole tensors are refused: merge those into their base (coffer merge-lora). So are\n"
-        "adapters that state different bases, or whose matrices are for other shapes.\n"
-        "\n"
-        "JSON: adapters [{path, scale}], output, done (written or dry_run), modules [{module, adapters (how many\n"
-        "have it), rank_sum, rank, kept (null if it was not computed)}], seconds.\n",
+    .about = "Writes the adapter whose product is the sum of those of all given ones, each times its --scale. Its\n"
+             "matrices are theirs, stacked: nothing is lost, and ranks add up. Modules that only some adapters\n"
+             "have keep their ranks. With --rank R a module of a larger rank gets the best matrices of rank R,\n"
+             "which needs OpenBLAS or another LAPACK; for each it shows how much of the sum is kept, as a share of\n"
+             "its squares.\n"
+             "\n"
+             "Folders of PEFT become a folder (-o), with adapter_model.safetensors and adapter_config.json; files\n"
+             "with the names of kohya's scripts or of diffusers become a file. All have to be of one kind. DoRA,\n"
+             "LoHa, LoKr, biases and other whole tensors are refused: merge those into their base (coffer\n"
+             "merge-lora). So are adapters that state different bases, or whose matrices are for other shapes.\n"
+             "\n"
+             "JSON: adapters [{path, scale}], output, done (written or dry_run), modules [{module, adapters (how\n"
+             "many have it), rank_sum, rank, kept (null if it was not computed)}], seconds.\n",
     .options = ADD_LORA_OPTIONS,
     .examples = ADD_LORA_EXAMPLES,
     .least_names = 1,

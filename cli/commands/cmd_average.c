@@ -210,7 +210,7 @@ static int run_average(cli *app, const cli_arguments *arguments)
 static const cli_option AVERAGE_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
     { CLI_OPTION_WEIGHT, 0, "weight", "WEIGHTS",
-      "a weight for each model, W,W,... or of some tensors GLOB=W,W,...; repeatable", NULL },
+      "one for each model, W,W,... or of some tensors GLOB=W,W,...; repeatable", NULL },
     { CLI_OPTION_SLERP, 0, "slerp", "T", "between two models along the sphere, T or GLOB=T from 0 to 1; repeatable",
       NULL },
     CLI_OPTION_ROW_SHARD_SIZE,
@@ -235,12 +235,13 @@ const cli_command cli_average = {
     .run = run_average,
     .summary = "average models of the same tensors",
     .usage = "A B...",
-    .about = "Writes the weighted mean of models that have the same tensors, by name, dtype and shape, to FILE (-o),\n"
-             "with the layout, dtypes and metadata of the first. Weights are divided by their sum. It is computed in\n"
-             "F64, and rounded once. --slerp T goes from A to B on the sphere, tensor by tensor, and on the line\n"
-             "between tensors that are nearly parallel. Tensors of integers and other dtypes than F16, BF16, F32 and\n"
-             "F64 have to be the same in all models. Where models differ, all differences are listed, and nothing is\n"
-             "written. Of several GLOBs that match a tensor the first counts, and each has to match one.\n"
+    .about = "Writes the weighted mean of models that have the same tensors, by name, dtype and shape, to FILE\n"
+             "(-o), with the layout, dtypes and metadata of the first. Weights are divided by their sum. It is\n"
+             "computed in F64, and rounded once. --slerp T goes from A to B on the sphere, tensor by tensor, and\n"
+             "on the line between tensors that are nearly parallel. Tensors of integers and other dtypes than F16,\n"
+             "BF16, F32 and F64 have to be the same in all models. Where models differ, all differences are\n"
+             "listed, and nothing is written. Of several GLOBs that match a tensor the first counts, and each has\n"
+             "to match one.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}].\n",
     .options = AVERAGE_OPTIONS,

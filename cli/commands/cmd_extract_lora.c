@@ -321,10 +321,11 @@ const cli_command cli_extract_lora = {
     .summary = "write what differs between two models as an adapter (LoRA)",
     .usage = "BASE TUNED",
     .about = "Writes the adapter that makes TUNED of BASE to adapter_model.safetensors and adapter_config.json in\n"
-             "FOLDER (-o), as PEFT has them. Of each tensor that differs it has two matrices of rank R, whose product\n"
-             "is nearly the best that there is, if they are smaller than the tensor and its name ends in .weight;\n"
-             "else, as of biases and norms, the tensor of TUNED itself. For each it shows how much of the difference\n"
-             "is kept, as a share of its squares. coffer merge-lora BASE FOLDER gives TUNED back, but for the rest.\n"
+             "FOLDER (-o), as PEFT has them. Of each tensor that differs it has two matrices of rank R, whose\n"
+             "product is nearly the best that there is, if they are smaller than the tensor and its name ends in\n"
+             ".weight; else, as of biases and norms, the tensor of TUNED itself. For each it shows how much of the\n"
+             "difference is kept, as a share of its squares. coffer merge-lora BASE FOLDER gives TUNED back, but\n"
+             "for the rest.\n"
              "\n"
              "Models have to have the same tensors, by name and shape, among those that --select chooses; else all\n"
              "that differ are listed, and nothing is written. Numbers that are infinite or NaN are refused, and so\n"

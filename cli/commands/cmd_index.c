@@ -67,13 +67,13 @@ const cli_command cli_index = {
     .summary = "write or mend the index of a sharded model",
     .usage = "FOLDER",
     .about = "Writes which file each tensor is in, and total_size, from the headers of the files. Nothing else is\n"
-             "touched or copied. What else a readable index says in its metadata stays; one that is right stays as it\n"
-             "is. FOLDER may also be the index, or one of several files that are named as a set.\n"
+             "touched or copied. What else a readable index says in its metadata stays; one that is right stays as\n"
+             "it is. FOLDER may also be the index, or one of several files that are named as a set.\n"
              "\n"
              "The files are those that the index names, if all of them are there, and with them the rest of a set\n"
              "that is complete (model-00001-of-00003.safetensors); else the only complete set. Where more than one\n"
-             "model can be meant, or a tensor is in two files, nothing is written; the path of a file says that its\n"
-             "set is meant. The new index takes its place when it is complete.\n"
+             "model can be meant, or a tensor is in two files, nothing is written; the path of a file says that\n"
+             "its set is meant. The new index takes its place when it is complete.\n"
              "\n"
              "JSON: path, done (\"written\", \"nothing\", \"dry_run\"), seconds. A path that fails has path and error\n"
              "(see coffer help info).\n",

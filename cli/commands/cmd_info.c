@@ -657,14 +657,13 @@ const cli_command cli_info = {
     .run = run_info,
     .summary = "show what is in a file: tensors, parameters, dtypes, metadata",
     .usage = "PATH...",
-    .about =
-        "Shows one screen about a file, or a line for each of several; - is standard input. For a folder\n"
-        "every model below it is shown. Only the header is read, regardless of the file's size. Slack is the room\n"
-        "in the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as JSON.\n"
-        "If a config.json next to the model says that it is quantised, the number of parameters that were\n"
-        "trained is shown too, and what was assumed. Of a language model the memory that generating takes is\n"
-        "estimated by it: the weights, and 2 * layers * kv_heads * head_dim * context * bytes for the cache\n"
-        "of keys and values, at the longest context or that of --context.\n",
+    .about = "Shows one screen about a file, or a line for each of several; - is standard input. For a folder\n"
+             "every model below it is shown. Only the header is read, regardless of the file's size. Slack is the\n"
+             "room in the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as\n"
+             "JSON. If a config.json next to the model says that it is quantised, the number of parameters that\n"
+             "were trained is shown too, and what was assumed. Of a language model the memory that generating\n"
+             "takes is estimated by it: the weights, and 2 * layers * kv_heads * head_dim * context * bytes for\n"
+             "the cache of keys and values, at the longest context or that of --context.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

@@ -167,17 +167,17 @@ const cli_command cli_merge_lora = {
     .usage = "BASE ADAPTER...",
     .about = "Writes the model BASE with adapters of low rank added to its tensors, in the same layout, dtypes and\n"
              "metadata, to FILE (-o). ADAPTER is a file, or a folder or URL of one: of PEFT, whose\n"
-             "adapter_config.json has to be next to it; of kohya's scripts, whose names have underscores for dots; or\n"
-             "of diffusers. LoRA, DoRA, LoHa and LoKr are added, as PEFT and LyCORIS do it; of LoRA, to each tensor\n"
-             "scale * alpha / rank * B A is added, in F32, and the sum is rounded once. --scale is given once for all\n"
-             "adapters, or once for each; of DoRA it is how much of the product is added, while rows keep the\n"
-             "lengths that were trained. Tensors that PEFT saved whole (modules_to_save, biases) replace those of\n"
-             "the base. Every tensor of an adapter has to find its place and shape, or all that do not are listed\n"
-             "and nothing is written. Other kinds are refused, and so are quantised models. Tensors that no adapter\n"
-             "changes are copied as they are.\n"
+             "adapter_config.json has to be next to it; of kohya's scripts, whose names have underscores for dots;\n"
+             "or of diffusers. LoRA, DoRA, LoHa and LoKr are added, as PEFT and LyCORIS do it; of LoRA, to each\n"
+             "tensor scale * alpha / rank * B A is added, in F32, and the sum is rounded once. --scale is given\n"
+             "once for all adapters, or once for each; of DoRA it is how much of the product is added, while rows\n"
+             "keep the lengths that were trained. Tensors that PEFT saved whole (modules_to_save, biases) replace\n"
+             "those of the base. Every tensor of an adapter has to find its place and shape, or all that do not\n"
+             "are listed and nothing is written. Other kinds are refused, and so are quantised models. Tensors\n"
+             "that no adapter changes are copied as they are.\n"
              "\n"
-             "JSON: as of coffer align; of changes [{name, change, adapters: [{path, kind, rank, scale}], from, to,\n"
-             "overflowed, vanished}]. kind is lora, dora, loha, lokr, or whole for a tensor that is replaced.\n",
+             "JSON: as of coffer align; of changes [{name, change, adapters: [{path, kind, rank, scale}], from,\n"
+             "to, overflowed, vanished}]. kind is lora, dora, loha, lokr, or whole for a tensor that is replaced.\n",
     .options = MERGE_LORA_OPTIONS,
     .examples = MERGE_LORA_EXAMPLES,
     .least_names = 2,

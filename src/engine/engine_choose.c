@@ -3,7 +3,8 @@
  * Which engine reads a source:
  *
  *     the source is no file of this system, or little of it is wanted    source
- *     the results can be views, and it is on a disk of this system       mapped
+ *     the results can be views, it is on a disk of this system or in     mapped
+ *     memory, and nobody else may write it
  *     it lies in memory (tmpfs)                                          buffered
  *     it lies behind a network, or in user space (FUSE)                  buffered, by more threads
  *     others read it too, or it was written a moment ago                 buffered

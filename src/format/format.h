@@ -35,7 +35,7 @@ typedef struct coffer__format_ops {
     const char *name;        /* for people */
     const char *endings[4];  /* of names of files, with their dots, the usual one first, NULL after the last */
     uint32_t header_at;      /* where the header begins in the file: as long as the frame is */
-    bool has_indices;        /* models of several files, with an index, are made of it */
+    bool has_indices;        /* sharded models, with an index, are made of it */
     bool wants_framework;    /* programs refuse metadata that do not name the framework (declared.h) */
     coffer_format successor; /* of a format that is not written: what its files are written as instead */
 

@@ -8,7 +8,7 @@
 
 #include "reader.h"
 
-/* Bytes that are read at once. Descriptions between tensors are short, and behind a URL all that is read beyond them is
+/* Bytes that are read at once. Descriptions between tensors are short, and at a URL all that is read beyond them is
    transferred for nothing. */
 #define COFFER__FILE_WINDOW ((size_t)16 * 1024)
 

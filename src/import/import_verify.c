@@ -394,7 +394,7 @@ coffer_status coffer__import_compare(coffer_import *import, const coffer *writte
     return verify_import(&run, err);
 }
 
-/* Beside the output there was space for as much. One behind a URL has no folder here. */
+/* Beside the output there was space for as much. One at a URL has no folder here. */
 coffer_status coffer_import_verify(coffer_import *import, const coffer *written, const coffer_read_options *reading,
                                    coffer_error *err)
 {

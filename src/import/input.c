@@ -448,7 +448,7 @@ static bool input_file_is_still(const coffer__byte_source *source)
     return os_error == 0 && coffer__os_unchanged(seen, &now);
 }
 
-/* What is behind a URL is watched by its source, which asks for ranges of one version only. */
+/* What is at a URL is watched by its source, which asks for ranges of one version only. */
 coffer_status coffer__input_is_still(const coffer_input *input, coffer_error *err)
 {
     for (uint32_t i = 0; i < input->count; i++) {

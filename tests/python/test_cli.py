@@ -84,7 +84,7 @@ def test_help_of_each_command(command):
     assert text.startswith(f"coffer {command} - ")
     for part in ("\nUsage: coffer ", "\nOptions:\n", "\nExamples:\n", "-h, --help "):
         assert part in text
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 100
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

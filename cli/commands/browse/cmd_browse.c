@@ -294,20 +294,18 @@ const cli_command cli_browse = {
     .run = run_browse,
     .summary = "look around in a model on a terminal: tree, search, numbers, metadata, differences",
     .usage = "PATH [OTHER]",
-    .about =
-        "Shows the tree of names, equal layers folded, with dtype, shape, size and share of the whole. What is under\n"
-        "the cursor has its details at its side (from 100 columns on; else Enter shows them): where it is, "
-        "statistics,\n"
-        "a histogram and a part of its numbers, read in the background; Enter there shows a screen of them, to move\n"
-        "over all dimensions. Of a URL they are read only when r is pressed.\n"
-        "\n"
-        "With OTHER, two models whose tensors are matched by name: A and B mark what only one has, ~ another dtype or\n"
-        "shape; c compares the bytes below the cursor.\n"
-        "\n"
-        "Keys: arrows or j k h l move, Enter opens, / searches, f filters, s sorts, t lists all flat, m shows the\n"
-        "metadata, b the map of bytes, d only what differs, ? all keys, q quits. The mouse works, too.\n"
-        "\n"
-        "Needs a terminal of 40 columns and 10 rows. Colours follow TERM, COLORTERM and NO_COLOR.\n",
+    .about = "Shows the tree of names, equal layers folded, with dtype, shape, size and share of the whole. What\n"
+             "is under the cursor has its details at its side (from 100 columns on; else Enter shows them): where\n"
+             "it is, statistics, a histogram and a part of its numbers, read in the background; Enter there shows\n"
+             "a screen of them, to move over all dimensions. Of a URL they are read only when r is pressed.\n"
+             "\n"
+             "With OTHER, two models whose tensors are matched by name: A and B mark what only one has, ~ another\n"
+             "dtype or shape; c compares the bytes below the cursor.\n"
+             "\n"
+             "Keys: arrows or j k h l move, Enter opens, / searches, f filters, s sorts, t lists all flat, m shows\n"
+             "the metadata, b the map of bytes, d only what differs, ? all keys, q quits. The mouse works, too.\n"
+             "\n"
+             "Needs a terminal of 40 columns and 10 rows. Colours follow TERM, COLORTERM and NO_COLOR.\n",
     .options = BROWSE_OPTIONS,
     .examples = BROWSE_EXAMPLES,
     .least_names = 1,

@@ -424,10 +424,10 @@ const cli_command cli_load = {
     .run = run_load,
     .summary = "load a model as programs do, and say how fast it was and what limited it",
     .usage = "PATH",
-    .about = "Loads every tensor into the memory of a device, releases it again, and shows the time, the time until\n"
-             "the first tensor was there, the rate, and next to it what plain reads of the same files reach on this\n"
-             "machine: of the disk, or of the page cache if most bytes were there. Digests that the files record\n"
-             "are checked on the way. PATH is a file, an index, a folder or a URL.\n"
+    .about = "Loads every tensor into the memory of a device, releases it again, and shows the time, the time\n"
+             "until the first tensor was there, the rate, and next to it what plain reads of the same files reach\n"
+             "on this machine: of the disk, or of the page cache if most bytes were there. Digests that the files\n"
+             "record are checked on the way. PATH is a file, an index, a folder or a URL.\n"
              "\n"
              "JSON: path, device, tensors, size, seconds, first_seconds, read, cached, direct, requests, engines,\n"
              "threads, processor_seconds, peak_memory, floor (bytes a second; 0: not measured), floor_of, limit\n"

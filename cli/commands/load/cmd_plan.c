@@ -429,18 +429,16 @@ const cli_command cli_plan = {
     .run = run_plan,
     .summary = "show what each rank of a load would read, without reading it",
     .usage = "PATH",
-    .about =
-        "Plans the load of a model that N ranks share, and shows for each rank: its tensors, the bytes that it\n"
-        "needs, the bytes that are read for them, in how many requests, and by which engine a load would read now.\n"
-        "Only headers are read.\n"
-        "Which dimension is split follows from the names of the weights, for the usual transformers; --split\n"
-        "replaces those rules, and of several the first whose GLOB matches is used (see coffer help drop for\n"
-        "patterns). A tensor that no rule matches, or that cannot be split evenly, is whole on every rank.\n"
-        "PATH is a file, an index, a folder or a URL.\n"
-        "\n"
-        "JSON: {path, ranks: [{rank, tensors, needed, read, requests, engines}]}; with --rank {path, rank,\n"
-        "tensors, needed, read, requests, engines, files: [the same with file], items: [{name, dtype, shape,\n"
-        "size, whole}]}.\n",
+    .about = "Plans the load of a model that N ranks share, and shows for each rank: its tensors, the bytes that\n"
+             "it needs, the bytes that are read for them, in how many requests, and by which engine a load would\n"
+             "read now. Only headers are read. Which dimension is split follows from the names of the weights, for\n"
+             "the usual transformers; --split replaces those rules, and of several the first whose GLOB matches is\n"
+             "used (see coffer help drop for patterns). A tensor that no rule matches, or that cannot be split\n"
+             "evenly, is whole on every rank. PATH is a file, an index, a folder or a URL.\n"
+             "\n"
+             "JSON: {path, ranks: [{rank, tensors, needed, read, requests, engines}]}; with --rank {path, rank,\n"
+             "tensors, needed, read, requests, engines, files: [the same with file], items: [{name, dtype, shape,\n"
+             "size, whole}]}.\n",
     .options = PLAN_OPTIONS,
     .examples = PLAN_EXAMPLES,
     .least_names = 1,

@@ -326,8 +326,8 @@ const cli_command cli_meta = {
     .summary = "show or edit the metadata of a file or model",
     .usage = "PATH [KEY]",
     .about = "Shows the metadata, or the unescaped value of one key, or changes keys. A change that fits into the\n"
-             "header's slack is made in place, in milliseconds regardless of the file's size; otherwise the file is\n"
-             "rewritten, with slack for later edits (on Btrfs and XFS the new file shares the old one's blocks,\n"
+             "header's slack is made in place, in milliseconds regardless of the file's size; otherwise the file\n"
+             "is rewritten, with slack for later edits (on Btrfs and XFS the new file shares the old one's blocks,\n"
              "which also takes milliseconds). With --insert ext4 and XFS insert room before the data instead;\n"
              "nobody else may have the file open, and a power cut in these milliseconds may destroy it. Standard\n"
              "error says how it was done. - is standard input, which can only be shown.\n"
