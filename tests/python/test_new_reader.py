@@ -140,7 +140,7 @@ TOUCHED = {
     "src/import/readers.h": ("    ROW(npz) ", "    ROW(toy) /* a signature of its own */ \\"),
     "tests/unit/test_toy.c": UNIT,
     "tests/attacks/attacks_toy.py": ATTACKS,
-    "cli/commands/convert/cmd_convert.c": ('        "  Arrow  ', '        "  toy           .toy\\n"'),
+    "cli/commands/convert/cmd_convert.c": ('             "  Arrow  ', '             "  toy           .toy\\n"'),
     "tests/golden/convert/help.txt": ("1|   Arrow  ", "1|   toy           .toy"),
     "docs/convert.md": ("| Arrow IPC | ", "| toys | `.toy` | floats |"),
 }
