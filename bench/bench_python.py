@@ -492,7 +492,7 @@ def stand_ins() -> None:
     """What an engine's weight loader does with each tensor: it copies a part of it into its parameter. Beside tensors that view a map."""
     import torch
 
-    from coffer.adapters.standins import Weights
+    from coffer.adapters.lazy_tensors import Weights
 
     torch.set_num_threads(1)
     make(TINY, layers())
@@ -512,7 +512,7 @@ def stand_ins() -> None:
     count = len(coffer.open(TINY))
     taken = [[1e6 * seconds(task, 1) / count for task in (ours, theirs)] for _ in range(ROUNDS)]
     figures = [statistics.median(times) for times in zip(*taken, strict=True)]
-    row("Python: a part of a stand-in, copied", "µs a tensor", figures[0], "get_tensor of safetensors", figures[1], "cached; should be at most 60 µs")
+    row("Python: a part of a lazy tensor, copied", "µs a tensor", figures[0], "get_tensor of safetensors", figures[1], "cached; should be at most 60 µs")
 
 
 def main() -> None:

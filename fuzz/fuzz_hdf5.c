@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* Writes the checksum after a block, if the bytes have space for it. */
-static void mend(uint8_t *bytes, size_t size, size_t begin, size_t block)
+static void fix(uint8_t *bytes, size_t size, size_t begin, size_t block)
 {
     coffer__lookup3 state;
     if (begin > size || block > size - begin || 4 > size - begin - block) {
@@ -24,7 +24,7 @@ static void mend(uint8_t *bytes, size_t size, size_t begin, size_t block)
 }
 
 /* The header at `begin`, whose messages are of at most 64 KiB. */
-static void mend_header(uint8_t *bytes, size_t size, size_t begin)
+static void fix_header(uint8_t *bytes, size_t size, size_t begin)
 {
     const unsigned flags = begin + 6 <= size ? bytes[begin + 5] : 0;
     const size_t at = begin + 6 + (flags & 32 ? 16 : 0) + (flags & 16 ? 4 : 0);
@@ -36,22 +36,22 @@ static void mend_header(uint8_t *bytes, size_t size, size_t begin)
     for (size_t i = 0; i < width && i < 2; i++) {
         messages |= (size_t)bytes[at + i] << (8 * i);
     }
-    mend(bytes, size, begin, at + width + messages - begin);
+    fix(bytes, size, begin, at + width + messages - begin);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    uint8_t *mended = malloc(size + 1);
-    expect(mended != NULL, "there is memory");
-    memcpy(mended, bytes, size);
+    uint8_t *fixed = malloc(size + 1);
+    expect(fixed != NULL, "there is memory");
+    memcpy(fixed, bytes, size);
     for (size_t at = 0; at + 4 <= size; at++) {
-        if (memcmp(mended + at, "OHDR", 4) == 0) {
-            mend_header(mended, size, at);
+        if (memcmp(fixed + at, "OHDR", 4) == 0) {
+            fix_header(fixed, size, at);
         }
     }
-    mend(mended, size, 0, 44);
-    import_all_ways(mended, size, "m.weights.json");
-    free(mended);
+    fix(fixed, size, 0, 44);
+    import_all_ways(fixed, size, "m.weights.json");
+    free(fixed);
     import_all_ways(bytes, size, "m.weights.json");
     return 0;
 }

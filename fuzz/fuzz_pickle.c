@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 typedef struct fuzz_stream {
     const uint8_t *bytes;
     size_t size;
-    size_t told;
+    size_t reported;
 } fuzz_stream;
 
 static coffer_status read_stream(void *ctx, uint64_t offset, void *bytes, size_t size, coffer_error *err)
@@ -38,7 +38,7 @@ static coffer_status see(void *ctx, const coffer__pickle *pickle, coffer__value 
     expect(node->kind == COFFER__VALUE_GLOBAL || node->kind == COFFER__VALUE_CALL ||
                node->kind == COFFER__VALUE_PERSISTENT,
            "what is told is a name, a call, or asked for by an id");
-    in->told++;
+    in->reported++;
     return COFFER_OK;
 }
 
@@ -124,7 +124,7 @@ static size_t run(const uint8_t *bytes, size_t size, uint64_t budget, coffer_sta
     expect(*status == COFFER_OK || err.offset <= size, "a failure names a byte");
     (void)coffer__pickle_get(pickle, coffer__pickle_root(pickle), "state_dict");
     coffer__pickle_free(pickle);
-    return in.told;
+    return in.reported;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
@@ -135,9 +135,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (edge == NULL) {
         return 0;
     }
-    const size_t told = run(edge, size, (uint64_t)16 << 20, &status);
+    const size_t reported = run(edge, size, (uint64_t)16 << 20, &status);
     const size_t less = run(edge, size, 2048, &again);
-    expect(less <= told, "with less memory no more happens");
+    expect(less <= reported, "with less memory no more happens");
     expect(again == status || again == COFFER_ERR_MEMORY, "with less memory the same happens, or memory is missing");
     return 0;
 }

@@ -89,11 +89,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size > 0) {
         sniff_prefix(bytes, last % size);
     }
-    uint64_t told = 0;
+    uint64_t reported = 0;
     for (size_t i = 0; i < 8 && i < size; i++) {
-        told |= (uint64_t)bytes[size - 1 - i] << (8 * i);
+        reported |= (uint64_t)bytes[size - 1 - i] << (8 * i);
     }
-    const uint64_t lies[] = { 1, 7, 8, 9, size / 2, size + 1, told, UINT64_MAX };
+    const uint64_t lies[] = { 1, 7, 8, 9, size / 2, size + 1, reported, UINT64_MAX };
     const uint8_t *edge = guarded_copy(bytes, size);
     parse_with(edge, size, 0);
     parse_with(edge, size, size);

@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* As the first block of a small table ends: at the byte that the input's first one says. */
-static void mend(uint8_t *bytes, size_t size, size_t begin, size_t entries)
+static void fix(uint8_t *bytes, size_t size, size_t begin, size_t entries)
 {
     coffer__crc32 crc32c;
     const size_t end = begin + entries + 1;
@@ -33,13 +33,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     const size_t data = (size_t)(bytes[0] | bytes[1] << 8);
     const size_t index = (size_t)(bytes[2] | bytes[3] << 8);
-    uint8_t *mended = malloc(size);
-    expect(mended != NULL, "there is memory");
-    memcpy(mended, bytes, size);
-    mend(mended + 4, size - 4, 0, data);
-    mend(mended + 4, size - 4, data + 5 + 13, index);
-    import_all_ways(mended + 4, size - 4, "m.index");
-    free(mended);
+    uint8_t *fixed = malloc(size);
+    expect(fixed != NULL, "there is memory");
+    memcpy(fixed, bytes, size);
+    fix(fixed + 4, size - 4, 0, data);
+    fix(fixed + 4, size - 4, data + 5 + 13, index);
+    import_all_ways(fixed + 4, size - 4, "m.index");
+    free(fixed);
     import_all_ways(bytes, size, "m.index");
     return 0;
 }

@@ -12,7 +12,7 @@
  *   coffer/edit.h        editing: metadata of a file changed in place
  *   coffer/rewrite.h     models written again: renamed, cast, aligned, without some tensors, in another format
  *   coffer/pack.h        packed files: the same tensors, without loss, in fewer bytes
- *   coffer/mix.h         models computed from others: adapters merged and extracted, averages
+ *   coffer/merge.h         models computed from others: adapters merged and extracted, averages
  *   coffer/convert.h     files of other programs: read without running anything of them, written as safetensors
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
  *   coffer/manifest.h    digests of files, kept next to them, signed or not
@@ -33,7 +33,7 @@
 #include "coffer/integrity.h"
 #include "coffer/load.h"
 #include "coffer/manifest.h"
-#include "coffer/mix.h"
+#include "coffer/merge.h"
 #include "coffer/model.h"
 #include "coffer/numbers.h"
 #include "coffer/pack.h"

@@ -978,21 +978,21 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
 {
     detail::call(coffer_recover, path.c_str(), options);
 }
-/* Mends a file that cannot be opened though all of its tensors are there; with `dry_run` says what there is to mend. */
-inline coffer_mended_file mend_file(const std::string &path, bool dry_run = false,
+/* Fixes a file that cannot be opened though all of its tensors are there; with `dry_run` says what there is to fix. */
+inline coffer_fixed_file fix_file(const std::string &path, bool dry_run = false,
                                     const coffer_edit_options *options = nullptr)
 {
-    coffer_mended_file mended = COFFER_MENDED_FILE_INIT;
-    detail::call(coffer_mend_file, path.c_str(), options, dry_run, &mended);
-    return mended;
+    coffer_fixed_file fixed = COFFER_FIXED_FILE_INIT;
+    detail::call(coffer_fix_file, path.c_str(), options, dry_run, &fixed);
+    return fixed;
 }
-/* Writes or mends the index of a sharded model, from their headers; with `dry_run` says what it would be. */
-inline coffer_mended_index mend_index(const std::string &path, bool dry_run = false,
+/* Writes or fixes the index of a sharded model, from their headers; with `dry_run` says what it would be. */
+inline coffer_fixed_index fix_index(const std::string &path, bool dry_run = false,
                                       const coffer_edit_options *options = nullptr)
 {
-    coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
-    detail::call(coffer_mend_index, path.c_str(), options, dry_run, &mended);
-    return mended;
+    coffer_fixed_index fixed = COFFER_FIXED_INDEX_INIT;
+    detail::call(coffer_fix_index, path.c_str(), options, dry_run, &fixed);
+    return fixed;
 }
 
 /* ---- Adapters ---------------------------------------------------------------------------------------------------- */

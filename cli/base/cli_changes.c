@@ -135,7 +135,7 @@ static const coffer_rewrite_change *folded_change(const folding *all, size_t i)
 }
 
 /* Whether a change of the same kind is told in the same words of two tensors. What moves has numbers of its own. */
-static bool told_alike(const folding *all, change made, size_t i, size_t other)
+static bool reported_compatible(const folding *all, change made, size_t i, size_t other)
 {
     const cli_computed *computed = all->changes->computed;
     return made == COMPUTED ? computed->same(computed->ctx, all->changes->rewrite, all->changed[i], all->changed[other])
@@ -157,7 +157,7 @@ static size_t uniform_count(const folding *all, const cli_folds *tree, const cli
         const size_t len = new_pattern(all, 1, next);
         if (change_of(all->changes, next) != made || len != *pattern_len ||
             memcmp(all->patterns[0], all->patterns[1], len) != 0 ||
-            (next->to != NULL && next->to->dtype != first->to->dtype) || !told_alike(all, made, item, other)) {
+            (next->to != NULL && next->to->dtype != first->to->dtype) || !reported_compatible(all, made, item, other)) {
             break;
         }
     }

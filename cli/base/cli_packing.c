@@ -21,7 +21,7 @@ typedef struct cli_packing_job {
     coffer *model;
     bool unpack;
     bool force;
-    bool several;
+    bool sharded;
     coffer_pack_result sum;
 } cli_packing_job;
 
@@ -38,7 +38,7 @@ static char *new_path(const cli_packing_job *job, const char *old)
     const size_t size = strlen(job->output) + strlen(name) + 2;
     char *path = malloc(size);
     if (path != NULL) {
-        snprintf(path, size, job->several ? "%s/%s" : "%s", job->output, name);
+        snprintf(path, size, job->sharded ? "%s/%s" : "%s", job->output, name);
     }
     return path;
 }
@@ -149,7 +149,7 @@ static int run_all(cli_packing_job *job)
 {
     bool made = false;
     int code = CLI_EXIT_OK;
-    if (job->several && job->output != NULL) {
+    if (job->sharded && job->output != NULL) {
         code = cli_publish_folder(job->app, job->output, &made);
     }
     for (size_t i = 0; i < coffer_shard_count(job->model) && code == CLI_EXIT_OK; i++) {
@@ -178,7 +178,7 @@ int cli_packing(cli *app, const cli_arguments *arguments, bool unpack)
     if (job.model == NULL) {
         return code;
     }
-    job.several = coffer_shard_count(job.model) > 1 || coffer_index_text(job.model, NULL) != NULL;
+    job.sharded = coffer_shard_count(job.model) > 1 || coffer_index_text(job.model, NULL) != NULL;
     code = run_all(&job);
     coffer_close(job.model);
     return code;

@@ -40,7 +40,7 @@ static int report_trailing(cli *app, const char *path, uint64_t trailing)
         return CLI_EXIT_OK;
     }
     cli_number_text(bytes, trailing, true);
-    cli_say_path(app, path, "WARNING: %s byte%s after the tensors belong%s to none; coffer meta --mend cuts %s off",
+    cli_say_path(app, path, "WARNING: %s byte%s after the tensors belong%s to none; coffer meta --fix cuts %s off",
                  bytes, trailing == 1 ? "" : "s", trailing == 1 ? "s" : "", trailing == 1 ? "it" : "them");
     return CLI_EXIT_NOT_CONFORMING;
 }

@@ -98,13 +98,13 @@ static int check_index(const rewriting *run, bool force)
 
 static int check_model(const rewriting *run, bool force, uint64_t max_shard_size)
 {
-    const bool several = max_shard_size != UINT64_MAX && (max_shard_size != 0 || coffer_shard_count(run->model) > 1);
+    const bool sharded = max_shard_size != UINT64_MAX && (max_shard_size != 0 || coffer_shard_count(run->model) > 1);
     const bool single = cli_is_single_file(run->model, run->path);
     if (run->output == NULL) {
         return single ? CLI_EXIT_OK : check_files(run, force);
     }
     const int code = single ? CLI_EXIT_OK : cli_guard_model(run->app, run->output, run->path, run->model);
-    return code == CLI_EXIT_OK && several ? check_index(run, force) : code;
+    return code == CLI_EXIT_OK && sharded ? check_index(run, force) : code;
 }
 
 /* ---- Telling ---- */
@@ -195,7 +195,7 @@ static void way_text(const rewriting *run, char *text, size_t size)
     cli_bytes_text(bytes, summary->size);
     if (summary->way == COFFER_REWRITE_HEADERS) {
         cli_lacking_text(summary, run->changes.done, text, size);
-    } else if (summary->reason == COFFER_REWRITE_FOR_SEVERAL) {
+    } else if (summary->reason == COFFER_REWRITE_FOR_SHARDED) {
         snprintf(text, size, "; copied %s: the files get other names, too", bytes);
     } else if (summary->reason == COFFER_REWRITE_FOR_DIGESTS) {
         snprintf(text, size, "; copied %s: digests are recorded, and those of tensors are of their names, too", bytes);

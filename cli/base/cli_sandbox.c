@@ -128,9 +128,9 @@ static coffer_status sandbox_start(sandbox *run, coffer_error *err)
 
 /* A message and what it announces. False: the child is gone. */
 static bool sandbox_answer(const sandbox *run, uint32_t kind, uint32_t file, const void *bytes, uint64_t size,
-                           uint64_t told)
+                           uint64_t reported)
 {
-    const sandbox_message message = { .kind = kind, .file = file, .offset = told, .size = size };
+    const sandbox_message message = { .kind = kind, .file = file, .offset = reported, .size = size };
     return sandbox_send(run->socket, &message, sizeof message) && sandbox_send(run->socket, bytes, (size_t)size);
 }
 

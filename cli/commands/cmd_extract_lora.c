@@ -62,45 +62,45 @@ static int guard_models(void *ctx, const char *path)
 /* ---- telling ---- */
 
 /* "rank 16, keeps 97.3 %"; "whole" */
-static void put_told(cli_output *out, const coffer_extracted *told, bool done)
+static void put_reported(cli_output *out, const coffer_extracted *reported, bool done)
 {
     char share[CLI_SHARE_SIZE];
-    if (told->rank == 0) {
+    if (reported->rank == 0) {
         cli_put_text(out, ": whole\n");
         return;
     }
     cli_put_text(out, ": rank ");
-    cli_put_number(out, told->rank);
-    cli_put_text(out, told->transposed ? ", transposed" : "");
+    cli_put_number(out, reported->rank);
+    cli_put_text(out, reported->transposed ? ", transposed" : "");
     if (done) {
-        cli_share_text(share, told->kept);
+        cli_share_text(share, reported->kept);
         cli_put_text(out, ", keeps ");
         cli_put_text(out, share);
     }
     cli_put_char(out, '\n');
 }
 
-static void json_tensor(cli_output *out, const coffer_extracted *told, bool done)
+static void json_tensor(cli_output *out, const coffer_extracted *reported, bool done)
 {
     char share[CLI_SHARE_SIZE];
-    snprintf(share, sizeof share, "%.17g", told->kept);
+    snprintf(share, sizeof share, "%.17g", reported->kept);
     cli_json_open(out, '{', false);
     cli_json_key(out, "name");
-    cli_json_string_n(out, told->tensor->name, told->tensor->name_len);
-    cli_json_put_number(out, "rank", told->rank);
-    cli_json_put_bool(out, "transposed", told->transposed);
+    cli_json_string_n(out, reported->tensor->name, reported->tensor->name_len);
+    cli_json_put_number(out, "rank", reported->rank);
+    cli_json_put_bool(out, "transposed", reported->transposed);
     cli_json_key(out, "kept");
-    cli_json_raw(out, done || told->rank == 0 ? share : "null");
+    cli_json_raw(out, done || reported->rank == 0 ? share : "null");
     cli_json_close(out, '}');
 }
 
 static void show_tensors(const extracting *run, bool done)
 {
     cli_output *out = &run->app->out;
-    const coffer_extracted *told = NULL;
-    for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
-        cli_put_escaped(out, told->tensor->name, told->tensor->name_len, 0);
-        put_told(out, told, done);
+    const coffer_extracted *reported = NULL;
+    for (size_t i = 0; (reported = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
+        cli_put_escaped(out, reported->tensor->name, reported->tensor->name_len, 0);
+        put_reported(out, reported, done);
     }
 }
 
@@ -124,7 +124,7 @@ static int show_folded(const extracting *run)
         cli_fold_tail(&tree, fold, tail);
         cli_put_escaped(out, fold->name, fold->name_len, 0);
         cli_put_text(out, tail);
-        put_told(out, coffer_extraction_at(run->extraction, tree.leaves[fold->first].item), false);
+        put_reported(out, coffer_extraction_at(run->extraction, tree.leaves[fold->first].item), false);
     }
     cli_folds_free(&tree);
     free(tensors);
@@ -134,7 +134,7 @@ static int show_folded(const extracting *run)
 static void show_json(const extracting *run, bool done)
 {
     cli_output *out = &run->app->out;
-    const coffer_extracted *told = NULL;
+    const coffer_extracted *reported = NULL;
     cli_json_open(out, '{', true);
     cli_json_put_string(out, "base", run->paths[0]);
     cli_json_put_string(out, "tuned", run->paths[1]);
@@ -142,8 +142,8 @@ static void show_json(const extracting *run, bool done)
     cli_json_put_string(out, "done", done ? "written" : "dry_run");
     cli_json_key(out, "tensors");
     cli_json_open(out, '[', true);
-    for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
-        json_tensor(out, told, done);
+    for (size_t i = 0; (reported = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
+        json_tensor(out, reported, done);
     }
     cli_json_close(out, ']');
     cli_json_seconds(out, cli_seconds() - run->started);
@@ -153,11 +153,11 @@ static void show_json(const extracting *run, bool done)
 /* The tensor of which the least is kept, NULL if all of each is, but for rounding. */
 static const coffer_extracted *worst_of(const extracting *run)
 {
-    const coffer_extracted *told = NULL;
+    const coffer_extracted *reported = NULL;
     const coffer_extracted *worst = NULL;
-    for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
-        if (told->kept < (worst != NULL ? worst->kept : CLI_SHARE_OF_ALL)) {
-            worst = told;
+    for (size_t i = 0; (reported = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
+        if (reported->kept < (worst != NULL ? worst->kept : CLI_SHARE_OF_ALL)) {
+            worst = reported;
         }
     }
     return worst;

@@ -16,14 +16,14 @@
 static void keep_until_interrupted(cli *app, const char *path, coffer_cache_server *server)
 {
     const struct timespec pause = { .tv_nsec = KEEP_LOOK_MS * 1000000L };
-    uint64_t told = 0;
+    uint64_t reported = 0;
     while (!cli_interrupted()) {
         uint64_t bytes = 0;
         uint64_t attached = 0;
         coffer_cache_server_state(server, &bytes, &attached);
-        if (attached != told) {
-            told = attached;
-            cli_remark_path(app, path, "used by %" PRIu64 " load%s so far", told, told == 1 ? "" : "s");
+        if (attached != reported) {
+            reported = attached;
+            cli_remark_path(app, path, "used by %" PRIu64 " load%s so far", reported, reported == 1 ? "" : "s");
         }
         (void)nanosleep(&pause, NULL);
     }

@@ -79,8 +79,8 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
    and follow_links of the options count. When it was a coffer_model_writer for that path that was interrupted, its save
    is finished or undone. Any thread may call it. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
-/* What was wrong with a file, and how it was mended. The caller sets struct_size, by the initialiser. Since 0.2. */
-typedef struct coffer_mended_file {
+/* What was wrong with a file, and how it was fixed. The caller sets struct_size, by the initialiser. Since 0.2. */
+typedef struct coffer_fixed_file {
     size_t struct_size;
     coffer_edit_way way; /* COFFER_EDITED_NOTHING: nothing was wrong, or `dry_run` */
     bool metadata;       /* values of the metadata were no strings */
@@ -88,28 +88,28 @@ typedef struct coffer_mended_file {
     coffer_status looks; /* what these look like: COFFER_ERR_IS_ZEROS if all are zeros, another COFFER_ERR_IS_...;
                              COFFER_OK: that is not known */
     bool tensors;        /* whether the trailing bytes begin as a file of tensors does */
-} coffer_mended_file;
-#define COFFER_MENDED_FILE_INIT                                                                                        \
+} coffer_fixed_file;
+#define COFFER_FIXED_FILE_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(coffer_mended_file), COFFER_EDITED_NOTHING, false, 0, COFFER_OK, false                                  \
+        sizeof(coffer_fixed_file), COFFER_EDITED_NOTHING, false, 0, COFFER_OK, false                                   \
     }
 
 /*
- * Mends what keeps a file of tensors from being opened though all tensors are there:
+ * Fixes what keeps a file of tensors from being opened though all tensors are there:
  *
  *   - bytes after the data are cut off, in place; after a crash all, some or none of them are left
  *   - values of the metadata that are no strings become strings, their JSON text, by an edit as coffer_edit_metadata
  *     makes it
  *
  * The file is otherwise what coffer_parse accepts, or this fails as that does; so no byte that is cut belongs to a
- * tensor. With `dry_run` nothing is written, and `mended` says what would be. What else is said of coffer_edit_metadata
- * is true of this. `mended` may be NULL. Since 0.2.
+ * tensor. With `dry_run` nothing is written, and `fixed` says what would be. What else is said of coffer_edit_metadata
+ * is true of this. `fixed` may be NULL. Since 0.2.
  */
-COFFER_API coffer_status coffer_mend_file(const char *path, const coffer_edit_options *options, bool dry_run,
-                                          coffer_mended_file *mended, coffer_error *err);
+COFFER_API coffer_status coffer_fix_file(const char *path, const coffer_edit_options *options, bool dry_run,
+                                         coffer_fixed_file *fixed, coffer_error *err);
 
 /* What was made of an index. The caller sets struct_size, by the initialiser. Since 0.2. */
-typedef struct coffer_mended_index {
+typedef struct coffer_fixed_index {
     size_t struct_size;
     coffer_edit_way way; /* COFFER_EDITED_REWRITE: it was written, or would be; COFFER_EDITED_NOTHING: it was right */
     char name[256];      /* of the index, without its folder */
@@ -118,14 +118,14 @@ typedef struct coffer_mended_index {
     uint64_t total_size;  /* of the tensors, in bytes */
     size_t missing_count; /* tensors that the old index names and no file has: they are lost, or of another model */
     bool damaged;         /* the old index breaks a rule, so that nothing was taken from it */
-} coffer_mended_index;
-#define COFFER_MENDED_INDEX_INIT                                                                                       \
+} coffer_fixed_index;
+#define COFFER_FIXED_INDEX_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(coffer_mended_index), COFFER_EDITED_NOTHING, "", 0, 0, 0, 0, false                                      \
+        sizeof(coffer_fixed_index), COFFER_EDITED_NOTHING, "", 0, 0, 0, 0, false                                       \
     }
 
 /*
- * Writes or mends the index of a sharded model, from their headers: which file each tensor is in, and the
+ * Writes or fixes the index of a sharded model, from their headers: which file each tensor is in, and the
  * total_size. What else the metadata of a readable index say stays, byte for byte. No other file is touched, and the
  * index takes its place when it is complete. `path` is the index, a folder, or one of several files that are named as a
  * set.
@@ -137,11 +137,11 @@ typedef struct coffer_mended_index {
  * COFFER_ERR_TWO_SHARDS, and what coffer_open says of a file. COFFER_ERR_ARGUMENT for a model of one file, which needs
  * no index.
  *
- * With `dry_run` nothing is written. Of the options allocator, max_header_size, follow_links and sync count. `mended`
+ * With `dry_run` nothing is written. Of the options allocator, max_header_size, follow_links and sync count. `fixed`
  * may be NULL. Any thread may call it. Since 0.2.
  */
-COFFER_API coffer_status coffer_mend_index(const char *path, const coffer_edit_options *options, bool dry_run,
-                                           coffer_mended_index *mended, coffer_error *err);
+COFFER_API coffer_status coffer_fix_index(const char *path, const coffer_edit_options *options, bool dry_run,
+                                          coffer_fixed_index *fixed, coffer_error *err);
 /* For files that a program writes itself: gives the new file that is open in `fd` the rights of the file at `path`,
    whose place it is to take, as every writer here does: owner, group, mode and access control list. What is not
    permitted is left out, and then nobody may do more with the new file than with the old one. COFFER_ERR_NOT_FOUND,

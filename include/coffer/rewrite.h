@@ -131,7 +131,7 @@ typedef enum coffer_rewrite_reason {
     COFFER_REWRITE_FOR_DATA = 2,    /* tensors are left out, cast, moved, or divided among files in another way */
     COFFER_REWRITE_FOR_FORMAT = 3,  /* another format, or one in which names cannot be changed in place */
     COFFER_REWRITE_FOR_DIGESTS = 4, /* digests are recorded, and that of a tensor is of its name, too */
-    COFFER_REWRITE_FOR_SEVERAL = 5  /* headers change of several files, which get other names themselves */
+    COFFER_REWRITE_FOR_SHARDED = 5  /* headers change of several files, which get other names themselves */
 } coffer_rewrite_reason;
 
 /* What is to be done, in numbers. Handed out by pointer, and grows at its end in later versions. */
@@ -160,7 +160,7 @@ typedef struct coffer_rewrite_change {
         *to;             /* with its new name, dtype and offset in its file, which `shard` numbers; NULL: left out */
     uint64_t overflowed; /* numbers that a cast made infinite, once it has run */
     uint64_t vanished;   /* numbers that a cast made zero */
-    bool computed;       /* its numbers are changed by a plan of coffer/mix.h. Since 0.2. */
+    bool computed;       /* its numbers are changed by a plan of coffer/merge.h. Since 0.2. */
 } coffer_rewrite_change;
 
 /* A plan, and what carries it out. One thread at a time. */

@@ -13,7 +13,7 @@
 static const struct device_row {
     const char *name;
     coffer_device_kind kind;
-    bool several; /* there may be more than one, with numbers */
+    bool sharded; /* there may be more than one, with numbers */
     coffer_status (*open)(coffer_device *device, coffer_error *err);
 } device_rows[] = {
     { "cpu", COFFER_DEVICE_HOST, false, coffer__host_open },
@@ -53,7 +53,7 @@ static const struct device_row *device_named(const char *name, int32_t *number)
             continue;
         }
         *number = 0;
-        if (name[length] == '\0' || (device_rows[i].several && device_number(name + length, number))) {
+        if (name[length] == '\0' || (device_rows[i].sharded && device_number(name + length, number))) {
             return &device_rows[i];
         }
     }
@@ -66,7 +66,7 @@ static void device_spell(coffer_device *device, const struct device_row *row)
 {
     const size_t length = coffer__text_len(row->name);
     memcpy(device->words, row->name, length);
-    if (row->several) {
+    if (row->sharded) {
         device->words[length] = ':';
         (void)coffer__write_u64(device->words + length + 1, (uint64_t)device->number);
     }

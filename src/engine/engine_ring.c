@@ -4,7 +4,7 @@
  * interrupted, and in any order; what is missing is read by another read of the system's, as long as they bring something,
  * and by the one that can say why it fails when they do not.
  *
- * The ring is opened by the first request. If it cannot be, or a call for it fails in a way that no try mends, everything
+ * The ring is opened by the first request. If it cannot be, or a call for it fails in a way that no try fixes, everything
  * is read as engine_direct.c does: what the system allowed a moment ago may not be allowed to this thread.
  */
 #include "engine_own.h"

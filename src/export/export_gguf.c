@@ -489,12 +489,12 @@ static coffer_status gguf_make(gguf_making *make, coffer__layout *layout)
 {
     const coffer__export_content *content = make->content;
     size_t len = 0;
-    const char *told = gguf_make_find(make, "gguf.tensors", sizeof "gguf.tensors" - 1, &len);
+    const char *reported = gguf_make_find(make, "gguf.tensors", sizeof "gguf.tensors" - 1, &len);
     coffer_status status = gguf_make_keys(make);
     if (status != COFFER_OK) {
         return status;
     }
-    status = told != NULL ? coffer__gguf_read_records(&make->records, told, len, make->err) : COFFER_OK;
+    status = reported != NULL ? coffer__gguf_read_records(&make->records, reported, len, make->err) : COFFER_OK;
     if (status != COFFER_OK) {
         return status;
     }

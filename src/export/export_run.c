@@ -15,10 +15,10 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "lazy_verify.h"
 #include "model.h"
 #include "output_target.h"
 #include "parts.h"
-#include "trust.h"
 
 #include <string.h>
 
@@ -119,7 +119,7 @@ static coffer_status export_read_group(export_run *run, size_t first, size_t end
         }
     }
     const coffer_read_options part = export_part(run);
-    return count > 0 ? coffer__trust_read(run->model, run->targets, count, &part, err) : COFFER_OK;
+    return count > 0 ? coffer__lazy_verify_read(run->model, run->targets, count, &part, err) : COFFER_OK;
 }
 
 /* Computes the CRCs of a group whose tensors are in memory, and puts its text beside them. */
@@ -169,7 +169,8 @@ static coffer_status export_text(export_run *run, size_t i, coffer_error *err)
 }
 
 /* Reads the row once, for its CRC alone, or lands it on the sink. A failure to read is the tensor's. */
-static coffer_status export_land(export_run *run, size_t i, const coffer__row *row, bool nowhere, coffer_error *err)
+static coffer_status export_land(export_run *run, size_t i, const coffer__transfer_op *row, bool nowhere,
+                                 coffer_error *err)
 {
     size_t failed = 1;
     const coffer_tensor *tensor = run->layout->leaves[i].tensor;
@@ -177,7 +178,7 @@ static coffer_status export_land(export_run *run, size_t i, const coffer__row *r
     const coffer__transfer_options options = coffer__model_transfer(run->allocator, &part, &failed);
     run->parts.again = nowhere;
     const coffer_status status =
-        nowhere ? coffer__land_nowhere(row, 1, &options, err) : coffer__land_in_sink(run->sink, row, 1, &options, err);
+        nowhere ? coffer__discard(row, 1, &options, err) : coffer__land_in_sink(run->sink, row, 1, &options, err);
     run->parts.again = false;
     return status != COFFER_OK && failed == 0
                ? coffer__model_fail(err, status, coffer__model_shard(run->model, tensor), tensor)
@@ -187,7 +188,7 @@ static coffer_status export_land(export_run *run, size_t i, const coffer__row *r
 /* A leaf whose text has to be written before its tensor, with the CRC of the tensor in it. So the
    tensor is read twice. Its file may have changed in between, so the CRC is computed both times: an
    archive whose CRC is wrong must not look complete. */
-static coffer_status export_in_order(export_run *run, size_t i, coffer__row *row, coffer_error *err)
+static coffer_status export_in_order(export_run *run, size_t i, coffer__transfer_op *row, coffer_error *err)
 {
     coffer__checksum *checksum = row->checksum;
     const uint32_t before = checksum->value;
@@ -211,7 +212,7 @@ static coffer_status export_in_order(export_run *run, size_t i, coffer__row *row
 
 /* In whichever order the sink allows. Without a CRC the text comes first, so that a sink in order
    is served, too; with one, the text comes when the CRC is known. */
-static coffer_status export_row(export_run *run, size_t i, coffer__row *row, coffer_error *err)
+static coffer_status export_row(export_run *run, size_t i, coffer__transfer_op *row, coffer_error *err)
 {
     if (row->checksum != NULL && run->sink->in_order) {
         return export_in_order(run, i, row, err);
@@ -228,7 +229,7 @@ static coffer_status export_row(export_run *run, size_t i, coffer__row *row, cof
 }
 
 /* A leaf that is too large for a group. Of a source that may answer differently the next time, the bytes that were
-   verified are written from memory; coffer__trust_hold has them. */
+   verified are written from memory; coffer__lazy_verify_acquire has them. */
 static coffer_status export_large(export_run *run, size_t i, coffer_error *err)
 {
     const coffer__leaf *leaf = &run->layout->leaves[i];
@@ -240,19 +241,19 @@ static coffer_status export_large(export_run *run, size_t i, coffer_error *err)
     }
     coffer__verified *held = NULL;
     const coffer_read_options part = export_part(run);
-    coffer_status status = coffer__trust_hold(run->model, leaf->tensor, &part, leaf->tensor->size, &held, err);
+    coffer_status status = coffer__lazy_verify_acquire(run->model, leaf->tensor, &part, leaf->tensor->size, &held, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer__checksum checksum = { .crc32 = run->crc32, .value = leaf->crc };
-    coffer__row row = { .source = &coffer__model_shard(run->model, leaf->tensor)->source,
-                        .map = held != NULL ? held->bytes : NULL,
-                        .offset = held != NULL ? 0 : leaf->tensor->offset,
-                        .size = leaf->tensor->size,
-                        .at = run->at + text,
-                        .checksum = export_needs_crc(run, i) ? &checksum : NULL };
+    coffer__transfer_op row = { .source = &coffer__model_shard(run->model, leaf->tensor)->source,
+                                .map = held != NULL ? held->bytes : NULL,
+                                .offset = held != NULL ? 0 : leaf->tensor->offset,
+                                .size = leaf->tensor->size,
+                                .at = run->at + text,
+                                .checksum = export_needs_crc(run, i) ? &checksum : NULL };
     status = export_row(run, i, &row, err);
-    coffer__trust_release(run->model, held);
+    coffer__lazy_verify_release(run->model, held);
     run->at += text + leaf->tensor->size;
     run->parts.before += leaf->tensor->size;
     return status;

@@ -55,7 +55,7 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
         code =
             coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
                             "all tensors are there, up to byte %u, and after it %z that belong to none: cut them off "
-                            "(coffer meta --mend), or get the file again",
+                            "(coffer meta --fix), or get the file again",
                             expected, file_size - expected);
     }
     return coffer__fail_sizes(err, code, expected, file_size);

@@ -73,9 +73,9 @@ typedef struct copy_run {
     copy_tensor *tensors;  /* of the group */
     coffer__box *boxes;
     coffer__checksum *sums;
-    coffer__row *rest;      /* storages that are read for their CRCs alone … */
-    size_t *rest_of;        /* … and the place in `order` of a row of each, … */
-    uint32_t *rest_storage; /* … and its own number */
+    coffer__transfer_op *rest; /* storages that are read for their CRCs alone … */
+    size_t *rest_of;           /* … and the place in `order` of a row of each, … */
+    uint32_t *rest_storage;    /* … and its own number */
     size_t rest_count;
     coffer__parts parts; /* the progress of the groups; counts bytes of tensors */
 } copy_run;
@@ -258,10 +258,10 @@ static void copy_put_storage(copy_run *run, size_t k, size_t i, uint32_t number)
     run->states[number] = COPY_PLAIN;
     run->rest_storage[k] = number;
     run->sums[k] = (coffer__checksum){ .crc32 = coffer__crc_of(run->crcs, piece) };
-    run->rest[k] = (coffer__row){ .source = coffer__input_source(run->input, piece->file),
-                                  .offset = piece->offset,
-                                  .size = piece->size,
-                                  .checksum = &run->sums[k] };
+    run->rest[k] = (coffer__transfer_op){ .source = coffer__input_source(run->input, piece->file),
+                                          .offset = piece->offset,
+                                          .size = piece->size,
+                                          .checksum = &run->sums[k] };
     run->rest_of[k] = i;
 }
 
@@ -281,7 +281,7 @@ static coffer_status copy_check_group(copy_run *run, size_t count, coffer_error 
                                                .progress_ctx = run,
                                                .threads = run->options->threads,
                                                .failed = &failed };
-    coffer_status status = coffer__land_nowhere(run->rest, count, &options, err);
+    coffer_status status = coffer__discard(run->rest, count, &options, err);
     if (status != COFFER_OK) {
         return failed < count ? copy_fail_at(run, status, run->rest_of[failed], err) : status;
     }

@@ -71,7 +71,7 @@ static coffer_status verify_view_memory(verify_comparison *run, coffer_error *er
 }
 
 /* Reads a row into memory, by the transfer's own threads. */
-static coffer_status verify_transfer(verify_comparison *run, const coffer__row *row, coffer_error *err)
+static coffer_status verify_transfer(verify_comparison *run, const coffer__transfer_op *row, coffer_error *err)
 {
     const coffer__transfer_options options = { .allocator = run->allocator,
                                                .threads = run->options->threads,
@@ -88,7 +88,9 @@ static coffer_status verify_small_views(verify_comparison *run, const coffer__ve
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__row whole = { .source = rows->source, .offset = rows->at, .size = storage_size, .to = run->view };
+    const coffer__transfer_op whole = {
+        .source = rows->source, .offset = rows->at, .size = storage_size, .to = run->view
+    };
     status = verify_transfer(run, &whole, err);
     if (status != COFFER_OK) {
         return status;
@@ -110,7 +112,7 @@ static coffer_status verify_large_view(verify_comparison *run, const coffer__ver
         coffer__box band;
         coffer__tile_at(&tiling, k, &tile);
         coffer__tile_box(&tile, &band);
-        const coffer__row part = {
+        const coffer__transfer_op part = {
             .source = row->source, .offset = row->at, .box = &band, .size = tile.size, .to = run->view
         };
         const coffer__verify_task task = {

@@ -4,7 +4,7 @@
  *
  * File 0 is the input itself. Others come when a reader asks for them by name (the shards of an
  * index, the weights beside a program), in that order, and keep their numbers. They are opened in
- * one of two ways: as neighbours of a path or a URL (neighbours.h), or by the caller's functions,
+ * one of two ways: as neighbours of a path or a URL (sibling_files.h), or by the caller's functions,
  * as in a process that can open nothing by itself.
  *
  * Readers are given offsets and names by the file that they read. So every range is compared with
@@ -101,7 +101,7 @@ void coffer_input_free(coffer_input *input)
     }
     coffer__free(&allocator, input->files, input->capacity * sizeof(void *));
     if (input->functions.read == NULL) {
-        coffer__neighbours_close(&input->around);
+        coffer__sibling_files_close(&input->around);
     } else if (input->functions.close != NULL) {
         input->functions.close(input->functions.ctx);
     }
@@ -159,7 +159,7 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     made->progress_ctx = known.progress_ctx;
     status = input_add(made, "", 0, &file, err);
     if (status == COFFER_OK) {
-        status = coffer__neighbours_open(&made->around, made->path, &known, &made->allocator, &file->source, err);
+        status = coffer__sibling_files_open(&made->around, made->path, &known, &made->allocator, &file->source, err);
         file->source.ops = status == COFFER_OK ? file->source.ops : NULL;
     }
     if (status != COFFER_OK) {
@@ -228,7 +228,7 @@ coffer_status coffer_input_open_functions(coffer_input **input, const coffer_inp
 /*
  * The source of a file that was just added. A source that could not be opened has no functions. The
  * name comes from the input, so it is checked before anything is opened: it must be the plain name
- * of a file beside it, or the plain path of one below its folder, with no way out of the folder. coffer__neighbours_find does the same for
+ * of a file beside it, or the plain path of one below its folder, with no way out of the folder. coffer__sibling_files_find does the same for
  * paths and URLs.
  */
 static coffer_status input_find(coffer_input *input, coffer__input_file *file, coffer_error *err)
@@ -238,7 +238,7 @@ static coffer_status input_find(coffer_input *input, coffer__input_file *file, c
     uint64_t size = 0;
     if (functions->read == NULL) {
         const coffer_status status =
-            coffer__neighbours_find(&input->around, input->path, name, &file->pooled, &file->source, err);
+            coffer__sibling_files_find(&input->around, input->path, name, &file->pooled, &file->source, err);
         file->source.ops = status == COFFER_OK ? file->source.ops : NULL;
         return status;
     }

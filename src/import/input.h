@@ -4,8 +4,8 @@
 #define COFFER_IMPORT_INPUT_H
 
 #include "coffer.h"
-#include "neighbours.h"
 #include "reader.h"
+#include "sibling_files.h"
 #include "source.h"
 
 /* A file of an input, at the same place as long as the input lives. */
@@ -21,7 +21,7 @@ typedef struct coffer__input_file {
 struct coffer_input {
     coffer_allocator allocator;
     coffer_input_functions functions; /* the caller's; read is NULL when there are none */
-    coffer__neighbours around;        /* else */
+    coffer__sibling_files around;     /* else */
     coffer_progress progress;         /* asked while a server is waited for; NULL: nobody */
     void *progress_ctx;
     char *path; /* as it was given */

@@ -16,9 +16,9 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "lazy_verify.h"
 #include "model.h"
 #include "record.h"
-#include "trust.h"
 
 #define DIGEST_BITS 64u
 
@@ -88,14 +88,14 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
                                    coffer_error *err)
 {
     const coffer__shard *shard = &load->plan->model->shards[item->shard];
-    const bool due = coffer__trust_is_due(shard, item->tensor);
+    const bool due = coffer__lazy_verify_is_due(shard, item->tensor);
     state->verify = COFFER__VERIFY_NOT;
     if (item->op_count == 0 || (load->options.unverified && !due)) {
         return COFFER_OK;
     }
     if (item->whole && item->op_count == 1 && digest_list(load, item->shard) != NULL) {
         state->verify = digest_is_plain(load, item) ? COFFER__VERIFY_IN_PLACE : COFFER__VERIFY_IN_SLOT;
-    } else if (due && coffer__trust_is_unstable(shard)) {
+    } else if (due && coffer__lazy_verify_is_unstable(shard)) {
         coffer__fail(
             err, COFFER_ERR_UNSUPPORTED,
             "a part of a tensor cannot be verified while it is loaded from %s: load it whole, or open the model "
@@ -262,7 +262,7 @@ static coffer_status digest_judge(coffer_load *load, uint32_t item, coffer_error
         return coffer__model_fail(err, status, shard, of->tensor);
     }
     if (shard->trusted != NULL) {
-        coffer__trust_mark(shard, of->tensor);
+        coffer__lazy_verify_mark(shard, of->tensor);
     }
     return COFFER_OK;
 }
@@ -365,7 +365,8 @@ coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer_
 /* All of the tensor is read for a part of it, which is slow, but nothing less can be compared with its digest. */
 coffer_status coffer__load_verify_apart(coffer_load *load, uint32_t item, coffer_error *err)
 {
-    const coffer_status status = coffer__trust_tensor(load->plan->model, load->plan->items[item].tensor, NULL, err);
+    const coffer_status status =
+        coffer__lazy_verify_tensor(load->plan->model, load->plan->items[item].tensor, NULL, err);
     if (status == COFFER_OK) {
         coffer__os_mutex_lock(&load->mutex);
         load->states[item].verified = true;

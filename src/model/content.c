@@ -176,23 +176,23 @@ coffer_status coffer__content_compute(coffer__content *content, const coffer *mo
 /* ---- what the index records -------------------------------------------------------------------------------------- */
 
 /* Both values are JSON that was validated, so the first bytes decide. */
-static bool content_is_null(const coffer__several *several, const coffer__index_span *span)
+static bool content_is_null(const coffer__sharded *sharded, const coffer__index_span *span)
 {
-    return span->len == 4 && memcmp(several->metadata + span->from, "null", 4) == 0;
+    return span->len == 4 && memcmp(sharded->metadata + span->from, "null", 4) == 0;
 }
 
 /* What the index has under one of the two keys; NULL for nothing, or null. A value that is not a
    string counts as an empty one here, and one with escapes fails later, since it is not base64. The
    span was validated as a JSON value by index.c, so a string has both of its quotes. The result
    points into the kept metadata, and is not terminated. */
-static const char *content_text(const coffer__several *several, size_t record, size_t *len)
+static const char *content_text(const coffer__sharded *sharded, size_t record, size_t *len)
 {
-    const coffer__index_span *span = &several->records[record];
+    const coffer__index_span *span = &sharded->records[record];
     *len = 0;
-    if (several->metadata == NULL || span->len == 0 || content_is_null(several, span)) {
+    if (sharded->metadata == NULL || span->len == 0 || content_is_null(sharded, span)) {
         return NULL;
     }
-    const char *text = several->metadata + span->from;
+    const char *text = sharded->metadata + span->from;
     if (text[0] != '"') {
         return "";
     }
@@ -224,7 +224,7 @@ static coffer_status content_read_record(const coffer *model, content_record *re
     *record = (content_record){ .parts = { { .count = 0 } } };
     for (size_t i = 0; i < COFFER__INDEX_RECORDS && status == COFFER_OK; i++) {
         size_t len = 0;
-        const char *text = content_text(model->several, i, &len);
+        const char *text = content_text(model->sharded, i, &len);
         status = coffer__recorded_read_text(&record->parts[i], coffer__index_record_key(i), text == NULL ? "" : text,
                                             len, &model->allocator, err);
     }
@@ -254,7 +254,7 @@ coffer_algorithm coffer_recorded_content(const coffer *model)
 {
     size_t len = 0;
     size_t base64_at = 0;
-    const char *text = model->several == NULL ? NULL : content_text(model->several, COFFER__INDEX_CONTENT, &len);
+    const char *text = model->sharded == NULL ? NULL : content_text(model->sharded, COFFER__INDEX_CONTENT, &len);
     return text == NULL ? COFFER_NO_ALGORITHM : coffer__record_text_algorithm(text, len, &base64_at);
 }
 
@@ -300,17 +300,17 @@ static coffer_status content_compare(const coffer *model, const content_record *
             return content_other_version(model, i, "its tensors are different", err);
         }
     }
-    const coffer__several *several = model->several;
+    const coffer__sharded *sharded = model->sharded;
     /* Are as many recorded as the index names? */
-    if (shards->count != several->file_count) {
+    if (shards->count != sharded->file_count) {
         coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
                      "the index records digests of %u files and names %u: those that exist match, but files of the "
                      "model are missing",
-                     (uint64_t)shards->count, (uint64_t)several->file_count);
-        return coffer__fail_sizes(err, COFFER_ERR_CONTENT_DIGEST, shards->count, several->file_count);
+                     (uint64_t)shards->count, (uint64_t)sharded->file_count);
+        return coffer__fail_sizes(err, COFFER_ERR_CONTENT_DIGEST, shards->count, sharded->file_count);
     }
     /* With only some files open, the whole cannot be judged. */
-    const bool whole = model->shard_count == several->file_count;
+    const bool whole = model->shard_count == sharded->file_count;
     return !whole || coffer__recorded_has(&record->parts[COFFER__INDEX_CONTENT], content->digest)
                ? COFFER_OK
                : coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
@@ -343,9 +343,9 @@ static coffer_status content_check_by(const coffer *model, const content_record 
 coffer_status coffer__content_check(const coffer *model, coffer_error *err)
 {
     size_t len = 0;
-    const coffer__several *several = model->several;
-    if (several == NULL || (content_text(several, COFFER__INDEX_CONTENT, &len) == NULL &&
-                            content_text(several, COFFER__INDEX_SHARDS, &len) == NULL)) {
+    const coffer__sharded *sharded = model->sharded;
+    if (sharded == NULL || (content_text(sharded, COFFER__INDEX_CONTENT, &len) == NULL &&
+                            content_text(sharded, COFFER__INDEX_SHARDS, &len) == NULL)) {
         return COFFER_OK;
     }
     content_record record;
@@ -359,5 +359,5 @@ coffer_status coffer__content_check(const coffer *model, coffer_error *err)
         *err = cause;
     }
     /* What is not about one of the files is about the index. */
-    return status == COFFER_OK || cause.path[0] != '\0' ? status : coffer__fail_path(err, status, several->index_path);
+    return status == COFFER_OK || cause.path[0] != '\0' ? status : coffer__fail_path(err, status, sharded->index_path);
 }

@@ -4,9 +4,9 @@
  * whole and aligned. Maps live until the model is closed, and so do the pointers handed out here.
  */
 #include "error.h"
+#include "lazy_verify.h"
 #include "model.h"
 #include "os.h"
-#include "trust.h"
 #include "url.h"
 
 bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
@@ -32,7 +32,7 @@ bool coffer_is_remote(const char *path, int fd)
 static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err)
 {
     if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
-        coffer__trust_tensor(model, tensor, NULL, err) != COFFER_OK) {
+        coffer__lazy_verify_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
     }
     uint8_t *base = coffer__shard_base(shard, err);

@@ -11,7 +11,7 @@
 #include "error.h"
 #include "folder_names.h"
 #include "os.h"
-#include "saved.h"
+#include "pending_save.h"
 #include "shard_name.h"
 #include "url.h"
 
@@ -87,7 +87,7 @@ static bool discover_find_left(void *ctx, const char *text)
         return true;
     }
     /* It counts if this user could recover it, or if its owner has files of the model here. */
-    search->found = coffer__saved_counts(path) || discover_owns_one(search, left.owner);
+    search->found = coffer__pending_save_counts(path) || discover_owns_one(search, left.owner);
     path[strlen(path) - strlen(strrchr(path, '.')) - strlen(COFFER__INDEX_SUFFIX)] = '\0';
     return !search->found;
 }

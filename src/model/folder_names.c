@@ -44,12 +44,12 @@ static bool folder_names_add(coffer__folder_names *list, coffer__name name)
 }
 
 /* Whether a name is one that a save leaves between the old model and the new one. The
-   index's own new name (COFFER__SAVED_NEW) does not count: at that stage no file of the
+   index's own new name (COFFER__PENDING_SAVE_NEW) does not count: at that stage no file of the
    old model has changed. */
 bool coffer__folder_names_is_left(coffer__name name)
 {
-    return coffer__name_ends(name, FOLDER_NAMES_INDEX COFFER__SAVED_READY) ||
-           coffer__name_ends(name, FOLDER_NAMES_INDEX COFFER__SAVED_OLD);
+    return coffer__name_ends(name, FOLDER_NAMES_INDEX COFFER__PENDING_SAVE_READY) ||
+           coffer__name_ends(name, FOLDER_NAMES_INDEX COFFER__PENDING_SAVE_OLD);
 }
 
 /* Called for each name in the folder; false ends the listing. Most names in a folder are not of

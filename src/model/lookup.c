@@ -13,28 +13,28 @@
    must not be NULL. */
 size_t coffer_count(const coffer *model)
 {
-    return model->several == NULL ? coffer_table_count(model->shards->table) : model->several->count;
+    return model->sharded == NULL ? coffer_table_count(model->shards->table) : model->sharded->count;
 }
 
 const coffer_tensor *coffer_at(const coffer *model, size_t i)
 {
-    const coffer__several *several = model->several;
-    if (several == NULL) {
+    const coffer__sharded *sharded = model->sharded;
+    if (sharded == NULL) {
         return coffer_table_at(model->shards->table, i);
     }
-    return i < several->count ? several->tensors[i] : NULL;
+    return i < sharded->count ? sharded->tensors[i] : NULL;
 }
 
 /* The hash is fixed, so the time is bounded by names.c and by the table, even for names that were
    made to collide. */
 const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len)
 {
-    const coffer__several *several = model->several;
-    if (several == NULL) {
+    const coffer__sharded *sharded = model->sharded;
+    if (sharded == NULL) {
         return coffer_table_find(model->shards->table, name, name_len);
     }
-    const uint32_t found = coffer__names_find(&several->names, name, name_len);
-    return found == COFFER__NO_NAME ? NULL : several->tensors[found];
+    const uint32_t found = coffer__names_find(&sharded->names, name, name_len);
+    return found == COFFER__NO_NAME ? NULL : sharded->tensors[found];
 }
 
 bool coffer_match(const char *pattern, const char *name, size_t name_len)
@@ -45,9 +45,9 @@ bool coffer_match(const char *pattern, const char *name, size_t name_len)
 /* Names are unique in a model, so the order is the same on every machine. */
 static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__several *several = ctx;
-    const coffer_tensor *first = several->tensors[a];
-    const coffer_tensor *second = several->tensors[b];
+    const coffer__sharded *sharded = ctx;
+    const coffer_tensor *first = sharded->tensors[a];
+    const coffer_tensor *second = sharded->tensors[b];
     return coffer__compare_names(first->name, first->name_len, second->name, second->name_len) < 0;
 }
 
@@ -55,15 +55,15 @@ static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
    nothing can fail. */
 void coffer_sort_by_name(const coffer *model, uint32_t *order)
 {
-    const coffer__several *several = model->several;
-    if (several == NULL) {
+    const coffer__sharded *sharded = model->sharded;
+    if (sharded == NULL) {
         coffer_table_sort_by_name(model->shards->table, order);
         return;
     }
-    for (size_t i = 0; i < several->count; i++) {
+    for (size_t i = 0; i < sharded->count; i++) {
         order[i] = (uint32_t)i;
     }
-    coffer__sort(order, several->count, lookup_name_before, several);
+    coffer__sort(order, sharded->count, lookup_name_before, sharded);
 }
 
 size_t coffer_shard_count(const coffer *model)
@@ -105,9 +105,9 @@ coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *ten
     size_t high = model->shard_count;
     while (high - low > 1) { /* several: the last table that does not begin after the tensor */
         const size_t middle = low + (high - low) / 2;
-        const bool after = (uintptr_t)model->shards[model->several->by_address[middle]].table > at;
+        const bool after = (uintptr_t)model->shards[model->sharded->by_address[middle]].table > at;
         *(after ? &high : &low) = middle;
     }
-    coffer__shard *shard = &model->shards[model->several == NULL ? 0 : model->several->by_address[low]];
+    coffer__shard *shard = &model->shards[model->sharded == NULL ? 0 : model->sharded->by_address[low]];
     return lookup_is_inside(shard, at) ? shard : NULL;
 }

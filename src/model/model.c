@@ -4,8 +4,8 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "lazy_verify_marks.h"
 #include "text.h"
-#include "trusted.h"
 #include "web.h"
 
 #include <string.h>
@@ -49,35 +49,35 @@ coffer *coffer__model_of_source(coffer__byte_source *source, const coffer_open_o
 /* NULL without memory. The pool and everything else in it use the allocator that takes turns, so
    that is made first and ended last. The struct itself comes from the caller's allocator directly,
    since the one that takes turns lives in it. */
-static coffer__several *model_several_new(const coffer_allocator *allocator)
+static coffer__sharded *model_sharded_new(const coffer_allocator *allocator)
 {
-    coffer__several *several = coffer__alloc_zeroed(allocator, sizeof *several);
-    if (several == NULL) {
+    coffer__sharded *sharded = coffer__alloc_zeroed(allocator, sizeof *sharded);
+    if (sharded == NULL) {
         return NULL;
     }
-    several->names.allocator = &several->allocator;
-    if (!coffer__locked_allocator_open(&several->turns, allocator, &several->allocator)) {
-        coffer__free(allocator, several, sizeof *several);
+    sharded->names.allocator = &sharded->allocator;
+    if (!coffer__locked_allocator_open(&sharded->turns, allocator, &sharded->allocator)) {
+        coffer__free(allocator, sharded, sizeof *sharded);
         return NULL;
     }
-    if (coffer__pool_init(&several->pool, MODEL_DESCRIPTORS, &several->allocator) != 0) {
-        coffer__locked_allocator_close(&several->turns);
-        coffer__free(allocator, several, sizeof *several);
+    if (coffer__pool_init(&sharded->pool, MODEL_DESCRIPTORS, &sharded->allocator) != 0) {
+        coffer__locked_allocator_close(&sharded->turns);
+        coffer__free(allocator, sharded, sizeof *sharded);
         return NULL;
     }
-    return several;
+    return sharded;
 }
 
 /* No shard exists yet, and coffer_close accepts such a model. */
-coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err)
+coffer *coffer__model_of_shards(const coffer_allocator *allocator, coffer_error *err)
 {
     coffer *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL) {
         (void)model_no_memory(err);
         return NULL;
     }
-    made->several = model_several_new(allocator);
-    if (made->several == NULL) {
+    made->sharded = model_sharded_new(allocator);
+    if (made->sharded == NULL) {
         coffer__free(allocator, made, sizeof *made);
         (void)model_no_memory(err);
         return NULL;
@@ -90,7 +90,7 @@ coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error
    and only locks that were made may be destroyed. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
 {
-    model->shards = coffer__alloc_array(&model->several->allocator, count, sizeof *model->shards, err);
+    model->shards = coffer__alloc_array(&model->sharded->allocator, count, sizeof *model->shards, err);
     if (model->shards == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -105,7 +105,7 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
     while (made > 0) {
         coffer__os_mutex_close(&model->shards[--made].lock);
     }
-    coffer__free_array(&model->several->allocator, model->shards, count, sizeof *model->shards);
+    coffer__free_array(&model->sharded->allocator, model->shards, count, sizeof *model->shards);
     model->shards = NULL;
     return model_no_memory(err);
 }
@@ -113,10 +113,10 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
 /* Several files have kept their place since they were opened. For one file it is found now, as few
    callers need it. A commit that does not fit would have been refused when it was read. The model
    must have a path, or come from a URL. */
-coffer_status coffer__model_place(const coffer *model, coffer__model_dir *place, coffer_error *err)
+coffer_status coffer__model_dir_of(const coffer *model, coffer__model_dir *place, coffer_error *err)
 {
-    if (model->several != NULL) {
-        *place = model->several->place;
+    if (model->sharded != NULL) {
+        *place = model->sharded->place;
         return COFFER_OK;
     }
     memset(place, 0, sizeof *place);
@@ -130,23 +130,23 @@ coffer_status coffer__model_place(const coffer *model, coffer__model_dir *place,
 
 /* by_address has an item for every shard, which is why shard_count is still set. The turns end
    last, because all of the above is freed through them. */
-static void model_several_free(coffer *model)
+static void model_sharded_free(coffer *model)
 {
-    coffer__several *several = model->several;
-    if (several == NULL) {
+    coffer__sharded *sharded = model->sharded;
+    if (sharded == NULL) {
         return;
     }
-    coffer__names_free(&several->names);
-    coffer__free_array(&several->allocator, several->tensors, several->count + several->superseded,
+    coffer__names_free(&sharded->names);
+    coffer__free_array(&sharded->allocator, sharded->tensors, sharded->count + sharded->superseded,
                        COFFER__LISTED_SIZE);
-    coffer__free(&several->allocator, several->extra, several->extra_size);
-    coffer__free(&several->allocator, several->metadata, several->metadata_len);
-    coffer__free(&several->allocator, several->index_path, several->index_path_size);
-    coffer__whole_free(&several->index, &several->allocator);
-    coffer__free_array(&several->allocator, several->by_address, model->shard_count, sizeof *several->by_address);
-    coffer__pool_close(&several->pool);
-    coffer__locked_allocator_close(&several->turns);
-    coffer__free(&model->allocator, several, sizeof *several);
+    coffer__free(&sharded->allocator, sharded->extra, sharded->extra_size);
+    coffer__free(&sharded->allocator, sharded->metadata, sharded->metadata_len);
+    coffer__free(&sharded->allocator, sharded->index_path, sharded->index_path_size);
+    coffer__whole_free(&sharded->index, &sharded->allocator);
+    coffer__free_array(&sharded->allocator, sharded->by_address, model->shard_count, sizeof *sharded->by_address);
+    coffer__pool_close(&sharded->pool);
+    coffer__locked_allocator_close(&sharded->turns);
+    coffer__free(&model->allocator, sharded, sizeof *sharded);
 }
 
 /* Shards go first: their sources use the pool, and their memory comes from the allocator that
@@ -158,15 +158,15 @@ void coffer_close(coffer *model)
     }
     /* Copied, because the model itself is freed with it. */
     const coffer_allocator allocator = model->allocator;
-    const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
-    /* The copy of a tensor that was verified (trusted.h) belongs to the first shard and is freed
+    const coffer_allocator *shared = model->sharded == NULL ? &allocator : &model->sharded->allocator;
+    /* The copy of a tensor that was verified (lazy_verify_marks.h) belongs to the first shard and is freed
        with it. */
     for (size_t i = 0; i < model->shard_count; i++) {
-        coffer__trust_free(&model->shards[i], shared);
+        coffer__lazy_verify_free(&model->shards[i], shared);
         coffer__shard_close(&model->shards[i], shared);
     }
     coffer__free_array(shared, model->shards, model->shard_count, sizeof *model->shards);
-    model_several_free(model);
+    model_sharded_free(model);
     coffer__web_free(model->web);
     coffer__listing_free(&model->listing, &allocator);
     coffer__free(&allocator, model, sizeof *model);

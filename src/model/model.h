@@ -24,7 +24,7 @@
 
 /* What makes several files one model. Constant after open. What a selection has left out is in none
    of the lists, but counted in file_count. */
-typedef struct coffer__several {
+typedef struct coffer__sharded {
     coffer__locked_allocator turns;
     coffer_allocator allocator; /* takes turns; used by the shards and this struct */
     coffer__model_dir place;
@@ -47,7 +47,7 @@ typedef struct coffer__several {
     coffer__whole index;                               /* its text, if all files that it names are open */
     char *index_path;                                  /* of the index; NULL: there is none */
     size_t index_path_size;
-} coffer__several;
+} coffer__sharded;
 
 /* The handle. `shards` has shard_count items, at least one in a model that was handed out, and
    never moves: sources and pool point into it. */
@@ -55,7 +55,7 @@ struct coffer {
     coffer_allocator allocator;
     size_t shard_count;
     coffer__shard *shards;
-    coffer__several *several; /* NULL: one file */
+    coffer__sharded *sharded; /* NULL: one file */
     bool named_whole;         /* it was opened as a folder or repository, or by its index, and not as one file */
     coffer__web *web;         /* of what was opened by a URL; else NULL */
     coffer__listing listing;  /* of a repository of the Hub that was opened to be fetched, where it is known */
@@ -66,7 +66,7 @@ struct coffer {
 coffer *coffer__model_of_source(coffer__byte_source *source, const coffer_open_options *options, coffer_error *err);
 /* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL
    without memory. */
-coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err);
+coffer *coffer__model_of_shards(const coffer_allocator *allocator, coffer_error *err);
 /* Called once for a model, before any file is opened. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err);
 
@@ -75,6 +75,6 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor);
 /* The folder of the files of a model that has a path; for a repository of the Hub, at the commit of
    those files. It must not outlive the model. */
-coffer_status coffer__model_place(const coffer *model, coffer__model_dir *place, coffer_error *err);
+coffer_status coffer__model_dir_of(const coffer *model, coffer__model_dir *place, coffer_error *err);
 
 #endif

@@ -21,7 +21,7 @@
 /* The real path of a folder, with a slash at its end; 0 or an errno. With the slash, a prefix of a
    path is a folder that has it, and not one whose name begins alike. A path that does not fit is
    refused, never cut. */
-static int place_real_folder(const char *folder, coffer__path *real)
+static int model_dir_real_folder(const char *folder, coffer__path *real)
 {
     const int os_error = coffer__os_real_path(folder, real->text, sizeof real->text);
     if (os_error != 0) {
@@ -34,7 +34,7 @@ static int place_real_folder(const char *folder, coffer__path *real)
 /* If the name of the index is itself a link that leads elsewhere, the folder where it leads is
    allowed, too: a folder of links to the files of another folder can be read like that folder. This
    is how people combine files of their own with links to a model's. */
-static void place_other_of_link(coffer__model_dir *place, const char *path)
+static void model_dir_other_of_link(coffer__model_dir *place, const char *path)
 {
     coffer__path real;
     if (coffer__os_real_path(path, real.text, sizeof real.text) == 0) {
@@ -49,7 +49,7 @@ static void place_other_of_link(coffer__model_dir *place, const char *path)
    "/snapshots/" in the path is the cache's own. A folder that does not exist is not allowed. The
    folder of blobs is resolved itself, so a link in its place is judged by where it leads. It is
    asked only when the index is no link to another folder: there is space for one folder. */
-static void place_other_of_hub(coffer__model_dir *place)
+static void model_dir_other_of_hub(coffer__model_dir *place)
 {
     static const char snapshots[] = "/snapshots/";
     const char *text = place->real.text;
@@ -60,14 +60,14 @@ static void place_other_of_hub(coffer__model_dir *place)
     coffer__path blobs = { { 0 } };
     if (found != NULL && found[sizeof snapshots - 1] != '\0' &&
         coffer__path_append(&blobs, text, (size_t)(found - text)) && coffer__path_append(&blobs, "/blobs", 6) &&
-        place_real_folder(blobs.text, &place->other) != 0) {
+        model_dir_real_folder(blobs.text, &place->other) != 0) {
         place->other.text[0] = '\0';
     }
 }
 
 /* Keeps what stands before the name in a URL. The query is dropped, as it belongs to that
    one file. */
-static coffer_status place_beside_url(coffer__model_dir *place, const char *url, coffer_error *err)
+static coffer_status model_dir_beside_url(coffer__model_dir *place, const char *url, coffer_error *err)
 {
     /* Up to the last slash of the path; a slash in the query does not count. */
     size_t len = 0;
@@ -86,20 +86,20 @@ coffer_status coffer__model_dir_beside(coffer__model_dir *place, const char *pat
 {
     coffer__path folder;
     if (place->web != NULL) {
-        return place_beside_url(place, path, err);
+        return model_dir_beside_url(place, path, err);
     }
     if (!coffer__path_directory(&folder, path)) {
         return coffer__errno_status(err, "find the model's folder", path, ENAMETOOLONG);
     }
     /* Links in the folder's path are resolved here, once. */
-    const int os_error = place_real_folder(folder.text, &place->real);
+    const int os_error = model_dir_real_folder(folder.text, &place->real);
     if (os_error != 0) {
         return coffer__errno_status(err, "find the model's folder", path, os_error);
     }
     (void)coffer__path_append(&place->given, path, coffer__path_name_at(path));
-    place_other_of_link(place, path);
+    model_dir_other_of_link(place, path);
     if (place->other.text[0] == '\0') {
-        place_other_of_hub(place);
+        model_dir_other_of_hub(place);
     }
     return COFFER_OK;
 }
@@ -114,7 +114,7 @@ bool coffer__model_dir_join(const coffer__model_dir *place, coffer__name name, c
 
 /* Whether a real path is in a folder or below it. An empty folder stands for none. The folder ends
    in a slash, so /a/bc is not below /a/b/. */
-static bool place_is_below(const char *path, const coffer__path *folder)
+static bool model_dir_is_below(const char *path, const coffer__path *folder)
 {
     const size_t len = strlen(folder->text);
     return len > 0 && strncmp(path, folder->text, len) == 0;
@@ -122,7 +122,7 @@ static bool place_is_below(const char *path, const coffer__path *folder)
 
 /* Two reasons, two remedies: a link that leads nowhere is what an interrupted or cleaned cache
    leaves. */
-static coffer_status place_missing(bool is_link, int os_error, coffer_error *err)
+static coffer_status model_dir_missing(bool is_link, int os_error, coffer_error *err)
 {
     coffer__fail(
         err, COFFER_ERR_SHARD_MISSING, "%s",
@@ -135,18 +135,18 @@ static coffer_status place_missing(bool is_link, int os_error, coffer_error *err
 
 /* Replaces a link by what it leads to, if it may be followed there. After this the path has no
    links, and the pool opens it as such. */
-static coffer_status place_follow(const coffer__model_dir *place, coffer__path *path, coffer_error *err)
+static coffer_status model_dir_follow(const coffer__model_dir *place, coffer__path *path, coffer_error *err)
 {
     coffer__path target;
     const int os_error = coffer__os_real_path(path->text, target.text, sizeof target.text);
     if (os_error == ENOENT || os_error == ENOTDIR) {
-        return place_missing(true, os_error, err);
+        return model_dir_missing(true, os_error, err);
     }
     if (os_error != 0) {
         return coffer__errno_status(err, "follow the symbolic link", NULL, os_error);
     }
     /* Both paths are real ones, without links, "." and "..", so a common beginning is enough. */
-    if (!place_is_below(target.text, &place->real) && !place_is_below(target.text, &place->other)) {
+    if (!model_dir_is_below(target.text, &place->real) && !model_dir_is_below(target.text, &place->other)) {
         return coffer__fail(err, COFFER_ERR_SHARD_LINK,
                             "this file of the model is a symbolic link out of the model's folder, to %p: links are "
                             "followed only into the folder of the index",
@@ -159,8 +159,8 @@ static coffer_status place_follow(const coffer__model_dir *place, coffer__path *
 /* A file's real path, absolute and without a link. Only links are resolved, so an ordinary file
    costs one system call before it is opened. A path below the folder may have links on its way, so
    it is always resolved. */
-static coffer_status place_find(const coffer__model_dir *place, coffer__name name, coffer__path *path,
-                                coffer_error *err)
+static coffer_status model_dir_find(const coffer__model_dir *place, coffer__name name, coffer__path *path,
+                                    coffer_error *err)
 {
     coffer__os_info info;
     *path = place->real;
@@ -170,19 +170,19 @@ static coffer_status place_find(const coffer__model_dir *place, coffer__name nam
     /* The link itself is looked at, if it is one. */
     const int os_error = coffer__os_inspect(path->text, false, &info);
     if (os_error == ENOENT || os_error == ENOTDIR) {
-        return place_missing(false, os_error, err);
+        return model_dir_missing(false, os_error, err);
     }
     if (os_error != 0) {
         return coffer__errno_status(err, "look at the file", NULL, os_error);
     }
     const bool plain = memchr(name.text, '/', name.len) == NULL;
-    return info.kind == COFFER__OS_LINK || !plain ? place_follow(place, path, err) : COFFER_OK;
+    return info.kind == COFFER__OS_LINK || !plain ? model_dir_follow(place, path, err) : COFFER_OK;
 }
 
 /* Compares bytes with the SHA-256 that is stated of them. If SHA-256 is not available here, nothing
    is compared, as if the server stated no digest. */
-static coffer_status place_compare(const void *bytes, size_t size, const uint8_t stated[32],
-                                   const coffer_allocator *allocator, coffer_error *err)
+static coffer_status model_dir_compare(const void *bytes, size_t size, const uint8_t stated[32],
+                                       const coffer_allocator *allocator, coffer_error *err)
 {
     uint8_t digest[32] = { 0 };
     coffer_hasher *hasher = NULL;
@@ -207,12 +207,13 @@ coffer_status coffer__model_dir_verify(const coffer__byte_source *source, const 
     uint8_t stated[32];
     const void *bytes = coffer__source_kept(source);
     return bytes != NULL && coffer__source_stated_sha256(source, stated)
-               ? place_compare(bytes, (size_t)source->size, stated, allocator, err)
+               ? model_dir_compare(bytes, (size_t)source->size, stated, allocator, err)
                : COFFER_OK;
 }
 
 /* Closes a source that is not what its server states. */
-static coffer_status place_verified(coffer__byte_source *source, const coffer_allocator *allocator, coffer_error *err)
+static coffer_status model_dir_verified(coffer__byte_source *source, const coffer_allocator *allocator,
+                                        coffer_error *err)
 {
     const coffer_status status = coffer__model_dir_verify(source, allocator, err);
     if (status != COFFER_OK) {
@@ -224,9 +225,9 @@ static coffer_status place_verified(coffer__byte_source *source, const coffer_al
 /* Opens a file at a URL. A file in the Hub's cache is opened there; its links are the cache's own
    and are followed freely. A file that the server does not have is a missing file of the model,
    with the words for that. */
-static coffer_status place_open_url(const coffer__model_dir *place, coffer__name name,
-                                    const coffer_allocator *allocator, coffer__pool *pool, coffer__pooled *file,
-                                    coffer__byte_source *source, coffer_error *err)
+static coffer_status model_dir_open_url(const coffer__model_dir *place, coffer__name name,
+                                        const coffer_allocator *allocator, coffer__pool *pool, coffer__pooled *file,
+                                        coffer__byte_source *source, coffer_error *err)
 {
     coffer__location at;
     coffer__path real;
@@ -237,8 +238,8 @@ static coffer_status place_open_url(const coffer__model_dir *place, coffer__name
     /* Not in the cache: from the server. */
     if (at.local.text[0] == '\0') {
         status = coffer__source_web(source, place->web, &at.address, place->watch, allocator, err);
-        return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err)
-               : status == COFFER_OK          ? place_verified(source, allocator, err)
+        return status == COFFER_ERR_NOT_FOUND ? model_dir_missing(false, 0, err)
+               : status == COFFER_OK          ? model_dir_verified(source, allocator, err)
                                               : status;
     }
     /* In the cache: its links lead to blobs, which the pool opens by their real path. */
@@ -253,16 +254,16 @@ coffer_status coffer__model_dir_open(const coffer__model_dir *place, coffer__nam
 {
     coffer__path path;
     if (place->web != NULL) {
-        return place_open_url(place, name, allocator, pool, file, source, err);
+        return model_dir_open_url(place, name, allocator, pool, file, source, err);
     }
-    const coffer_status status = place_find(place, name, &path, err);
+    const coffer_status status = model_dir_find(place, name, &path, err);
     return status == COFFER_OK ? coffer__source_pooled(source, pool, file, path.text, err) : status;
 }
 
 /* Reads a source whole into new memory. On failure coffer__whole_free releases it. The limit is
    compared before anything is allocated. */
-static coffer_status place_read_from(const coffer__byte_source *source, uint64_t most,
-                                     const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
+static coffer_status model_dir_read_from(const coffer__byte_source *source, uint64_t most,
+                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {
     if (source->size > most) {
         coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the file has %z, and at most %z are read", source->size, most);
@@ -276,9 +277,9 @@ static coffer_status place_read_from(const coffer__byte_source *source, uint64_t
     return coffer__source_read(source, 0, whole->bytes, whole->size, err);
 }
 
-/* `seen` is what the file was when it was opened; several.c compares it later. */
-static coffer_status place_read_file(const char *path, uint64_t most, const coffer_allocator *allocator,
-                                     coffer__whole *whole, coffer_error *err)
+/* `seen` is what the file was when it was opened; sharded.c compares it later. */
+static coffer_status model_dir_read_file(const char *path, uint64_t most, const coffer_allocator *allocator,
+                                         coffer__whole *whole, coffer_error *err)
 {
     coffer__byte_source source;
     coffer_status status = coffer__source_path(&source, path, err);
@@ -286,34 +287,35 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
         return status;
     }
     whole->seen = *coffer__source_seen(&source);
-    status = place_read_from(&source, most, allocator, whole, err);
+    status = model_dir_read_from(&source, most, allocator, whole, err);
     source.ops->close(&source);
     return status;
 }
 
 /* Reads what is at a location with the client. `whole` takes over the bytes even if the digest does
    not match, so that the caller releases them. */
-static coffer_status place_read_web(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
-                                    coffer__whole *whole, coffer_error *err)
+static coffer_status model_dir_read_web(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
+                                        coffer__whole *whole, coffer_error *err)
 {
     coffer__web_whole read;
     const coffer_status status = coffer__web_read(at->web, &at->address, most, allocator, &read, err);
     whole->bytes = read.bytes;
     whole->size = read.size;
     memcpy(whole->commit, read.commit, sizeof whole->commit);
-    return status == COFFER_OK && read.has_sha256 ? place_compare(read.bytes, read.size, read.sha256, allocator, err)
-                                                  : status;
+    return status == COFFER_OK && read.has_sha256
+               ? model_dir_compare(read.bytes, read.size, read.sha256, allocator, err)
+               : status;
 }
 
 /* A file of the cache is of the commit that the cache has for the revision. */
-static coffer_status place_read_location(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
-                                         coffer__whole *whole, coffer_error *err)
+static coffer_status model_dir_read_location(const coffer__location *at, uint64_t most,
+                                             const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {
     if (at->local.text[0] == '\0') {
-        return place_read_web(at, most, allocator, whole, err);
+        return model_dir_read_web(at, most, allocator, whole, err);
     }
     memcpy(whole->commit, at->commit, sizeof whole->commit);
-    return place_read_file(at->local.text, most, allocator, whole, err);
+    return model_dir_read_file(at->local.text, most, allocator, whole, err);
 }
 
 /* On failure *whole is empty and owns nothing. */
@@ -321,8 +323,8 @@ coffer_status coffer__model_dir_read(const char *path, const coffer__location *a
                                      const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {
     memset(whole, 0, sizeof *whole);
-    const coffer_status status = at != NULL ? place_read_location(at, most, allocator, whole, err)
-                                            : place_read_file(path, most, allocator, whole, err);
+    const coffer_status status = at != NULL ? model_dir_read_location(at, most, allocator, whole, err)
+                                            : model_dir_read_file(path, most, allocator, whole, err);
     if (status != COFFER_OK) {
         coffer__whole_free(whole, allocator);
     }

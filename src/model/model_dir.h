@@ -10,8 +10,8 @@
  *
  * Of a repository of the Hub all files are read at the commit that the first one was of.
  */
-#ifndef COFFER_MODEL_PLACE_H
-#define COFFER_MODEL_PLACE_H
+#ifndef COFFER_MODEL_MODEL_DIR_H
+#define COFFER_MODEL_MODEL_DIR_H
 
 #include "coffer.h"
 #include "model_dir_name.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* The value of the %XX at `at`; -1 when there is none. `at` is less than `len`. */
-static int place_escape_at(const char *text, size_t len, size_t at)
+static int model_dir_escape_at(const char *text, size_t len, size_t at)
 {
     int value = 0;
     if (text[at] != '%' || len - at < 3) {
@@ -35,11 +35,11 @@ static int place_escape_at(const char *text, size_t len, size_t at)
 
 /* Undoes every %XX in place; true if there was one. The text gets shorter each time, so undoing
    repeatedly ends. */
-static bool place_undo_escapes(char *text, size_t *len)
+static bool model_dir_undo_escapes(char *text, size_t *len)
 {
     size_t to = 0;
     for (size_t at = 0; at < *len; to++) {
-        const int value = place_escape_at(text, *len, at);
+        const int value = model_dir_escape_at(text, *len, at);
         text[to] = value < 0 ? text[at] : (char)value;
         at += value < 0 ? 1 : 3;
     }
@@ -52,7 +52,7 @@ static bool place_undo_escapes(char *text, size_t *len)
    accepted one by one, since undoing escapes may give them. A backslash is refused on
    every system, because an index is made on one machine and read on another. The words end
    the sentence in the message. */
-static const char *place_fault_of(const char *name, size_t len)
+static const char *model_dir_fault_of(const char *name, size_t len)
 {
     if (len == 0 || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))) {
         return "it names no file";
@@ -76,15 +76,15 @@ static const char *place_fault_of(const char *name, size_t len)
 /* Checks the name as it is written, and again after each round of undoing escapes, until nothing is
    left to undo: "%252e%252e" is ".." after two rounds. Each round makes the text shorter, so there
    are at most 127 of them. */
-static const char *place_fault(const char *name, size_t name_len)
+static const char *model_dir_fault(const char *name, size_t name_len)
 {
     char decoded[COFFER__PATH_MAX_NAME];
     size_t len = name_len;
-    const char *fault = name_len > sizeof decoded ? "it is longer than 255 bytes" : place_fault_of(name, name_len);
+    const char *fault = name_len > sizeof decoded ? "it is longer than 255 bytes" : model_dir_fault_of(name, name_len);
     if (fault == NULL) {
         memcpy(decoded, name, len);
-        while (fault == NULL && place_undo_escapes(decoded, &len)) {
-            fault = place_fault_of(decoded, len);
+        while (fault == NULL && model_dir_undo_escapes(decoded, &len)) {
+            fault = model_dir_fault_of(decoded, len);
         }
     }
     return fault;
@@ -93,7 +93,7 @@ static const char *place_fault(const char *name, size_t name_len)
 /* The message shows the name as it is written, escaped. */
 coffer_status coffer__model_dir_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
 {
-    const char *fault = place_fault(name, name_len);
+    const char *fault = model_dir_fault(name, name_len);
     if (fault == NULL) {
         return COFFER_OK;
     }
@@ -107,11 +107,11 @@ coffer_status coffer__model_dir_check_name(const char *name, size_t name_len, ui
 /* An absolute path begins with an empty name, so it is refused as every other that has one. */
 coffer_status coffer__model_dir_check_path(const char *path, size_t path_len, uint64_t offset, coffer_error *err)
 {
-    const char *fault = path_len > COFFER__PLACE_MAX_PATH ? "it is longer than 1,000 bytes" : NULL;
+    const char *fault = path_len > COFFER__MODEL_DIR_MAX_PATH ? "it is longer than 1,000 bytes" : NULL;
     for (size_t at = 0; fault == NULL && at <= path_len;) {
         const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
         const size_t end = slash == NULL ? path_len : (size_t)(slash - path);
-        fault = place_fault(path + at, end - at);
+        fault = model_dir_fault(path + at, end - at);
         at = end + 1;
     }
     return fault == NULL ? COFFER_OK

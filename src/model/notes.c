@@ -3,8 +3,8 @@
    a whole. */
 #include "alloc.h"
 #include "error.h"
-#include "several.h"
 #include "shard_name.h"
+#include "sharded.h"
 #include "sort.h"
 #include "table.h"
 
@@ -12,32 +12,32 @@
 
 /* The first occurrence gives the note its offset and subject. A subject is borrowed and must live
    as long as the model. */
-static void note_add(coffer__several *several, coffer_note_kind kind, uint64_t count, uint64_t offset,
+static void note_add(coffer__sharded *sharded, coffer_note_kind kind, uint64_t count, uint64_t offset,
                      const char *subject)
 {
-    if (several->notes[kind].count == 0) {
-        several->notes[kind].offset = offset;
-        several->subjects[kind] = subject;
+    if (sharded->notes[kind].count == 0) {
+        sharded->notes[kind].offset = offset;
+        sharded->subjects[kind] = subject;
     }
-    several->notes[kind].count += count;
+    sharded->notes[kind].count += count;
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Notes tensors that the index does not name. Every tensor that it names in the open files exists
-   (coffer__several_compare), so if the numbers agree there is nothing to look for. Comparing counts
+   (coffer__sharded_compare), so if the numbers agree there is nothing to look for. Comparing counts
    first makes the usual case free: a sound index is not searched at all. With a selection, tensors
    of files that are left out are neither in the model nor counted. */
-static void note_unindexed(coffer__several *several, const coffer__model_index *index)
+static void note_unindexed(coffer__sharded *sharded, const coffer__model_index *index)
 {
     size_t named = 0;
     for (size_t i = 0; i < index->count; i++) {
         named += index->entries[i].shard != COFFER__INDEX_LEFT_OUT;
     }
-    for (size_t i = 0; named < several->count && i < several->count; i++) {
-        const coffer_tensor *tensor = several->tensors[i];
+    for (size_t i = 0; named < sharded->count && i < sharded->count; i++) {
+        const coffer_tensor *tensor = sharded->tensors[i];
         if (coffer__names_find(&index->names, tensor->name, tensor->name_len) == COFFER__NO_NAME) {
-            note_add(several, COFFER_NOTE_UNINDEXED, 1, COFFER_NO_OFFSET, tensor->name);
+            note_add(sharded, COFFER_NOTE_UNINDEXED, 1, COFFER_NO_OFFSET, tensor->name);
         }
     }
 }
@@ -48,7 +48,7 @@ static void note_superseded(const coffer *model)
     for (size_t i = 0; i < model->shard_count; i++) {
         const size_t count = model->shards[i].table->left_out;
         if (count > 0) {
-            note_add(model->several, COFFER_NOTE_SUPERSEDED, count, COFFER_NO_OFFSET, model->shards[i].path);
+            note_add(model->sharded, COFFER_NOTE_SUPERSEDED, count, COFFER_NO_OFFSET, model->shards[i].path);
         }
     }
 }
@@ -63,12 +63,12 @@ static void note_total_size(const coffer *model, const coffer__model_index *inde
     for (size_t i = 0; i < model->shard_count; i++) {
         size += coffer_table_data_size(model->shards[i].table);
     }
-    for (size_t i = 0; i < model->several->count; i++) {
-        used += model->several->tensors[i]->size;
+    for (size_t i = 0; i < model->sharded->count; i++) {
+        used += model->sharded->tensors[i]->size;
     }
-    const bool fits = index->total_size == size || (model->several->superseded > 0 && index->total_size == used);
+    const bool fits = index->total_size == size || (model->sharded->superseded > 0 && index->total_size == used);
     if (index->total_size_at != COFFER_NO_OFFSET && (!index->total_size_is_read || !fits)) {
-        note_add(model->several, COFFER_NOTE_TOTAL_SIZE, 1, index->total_size_at, NULL);
+        note_add(model->sharded, COFFER_NOTE_TOTAL_SIZE, 1, index->total_size_at, NULL);
     }
 }
 
@@ -99,14 +99,14 @@ static void note_shard_count(const coffer *model, const coffer__model_index *ind
             next++;
         }
         if (next - i != parts.total) {
-            note_add(model->several, COFFER_NOTE_SHARD_COUNT, 1, COFFER_NO_OFFSET, model->shards[i].path);
+            note_add(model->sharded, COFFER_NOTE_SHARD_COUNT, 1, COFFER_NO_OFFSET, model->shards[i].path);
         }
     }
 }
 
 /* What a listing of the folder is compared with. */
 typedef struct note_folder {
-    coffer__several *several;
+    coffer__sharded *sharded;
     const coffer__model_index *index;
     bool no_memory;
 } note_folder;
@@ -143,19 +143,19 @@ static bool note_is_extra(const coffer__model_index *index, coffer__name name)
 
 /* Keeps the first name in byte order, so that the note does not depend on the order in which the
    folder is listed. The sizes include the NUL. */
-static bool note_keep_extra(coffer__several *several, coffer__name name)
+static bool note_keep_extra(coffer__sharded *sharded, coffer__name name)
 {
-    const size_t old_len = several->extra_size - 1;
-    if (several->extra != NULL && coffer__compare_names(several->extra, old_len, name.text, name.len) < 0) {
+    const size_t old_len = sharded->extra_size - 1;
+    if (sharded->extra != NULL && coffer__compare_names(sharded->extra, old_len, name.text, name.len) < 0) {
         return true;
     }
-    char *extra = coffer__realloc(&several->allocator, several->extra, several->extra_size, name.len + 1);
+    char *extra = coffer__realloc(&sharded->allocator, sharded->extra, sharded->extra_size, name.len + 1);
     if (extra == NULL) {
         return false;
     }
     memcpy(extra, name.text, name.len + 1);
-    several->extra = extra;
-    several->extra_size = name.len + 1;
+    sharded->extra = extra;
+    sharded->extra_size = name.len + 1;
     return true;
 }
 
@@ -166,21 +166,21 @@ static bool note_see_file(void *ctx, const char *text)
     note_folder *folder = ctx;
     const coffer__name name = { text, strlen(text) };
     if (note_is_extra(folder->index, name)) {
-        folder->no_memory = !note_keep_extra(folder->several, name);
-        note_add(folder->several, COFFER_NOTE_EXTRA_SHARD, 1, COFFER_NO_OFFSET, NULL);
+        folder->no_memory = !note_keep_extra(folder->sharded, name);
+        note_add(folder->sharded, COFFER_NOTE_EXTRA_SHARD, 1, COFFER_NO_OFFSET, NULL);
     }
     return !folder->no_memory;
 }
 
 /* Notes files beside the shards that the index may have forgotten. That the folder cannot be listed
    is not a fault of the model. At a URL `real` is empty, and there is no folder to list. */
-static bool note_extra_shards(coffer__several *several, const coffer__model_index *index)
+static bool note_extra_shards(coffer__sharded *sharded, const coffer__model_index *index)
 {
-    note_folder folder = { several, index, false };
-    if (several->place.real.text[0] != '\0') {
-        (void)coffer__os_list(several->place.real.text, note_see_file, &folder);
+    note_folder folder = { sharded, index, false };
+    if (sharded->place.real.text[0] != '\0') {
+        (void)coffer__os_list(sharded->place.real.text, note_see_file, &folder);
     }
-    several->subjects[COFFER_NOTE_EXTRA_SHARD] = several->extra;
+    sharded->subjects[COFFER_NOTE_EXTRA_SHARD] = sharded->extra;
     return !folder.no_memory;
 }
 
@@ -194,46 +194,46 @@ static coffer_status note_no_memory(coffer_error *err)
 /* Copies the index's metadata, as the text of the index is released if only some of its files are
    open. The spans of what is recorded are relative to the metadata, so they stay valid for the
    copy. */
-static coffer_status note_keep_metadata(coffer__several *several, const coffer__model_index *index, coffer_error *err)
+static coffer_status note_keep_metadata(coffer__sharded *sharded, const coffer__model_index *index, coffer_error *err)
 {
     if (index->metadata == NULL) {
         return COFFER_OK;
     }
-    several->metadata = coffer__alloc(&several->allocator, index->metadata_len);
-    if (several->metadata == NULL) {
+    sharded->metadata = coffer__alloc(&sharded->allocator, index->metadata_len);
+    if (sharded->metadata == NULL) {
         return note_no_memory(err);
     }
-    several->metadata_len = index->metadata_len;
-    several->total_size_from = index->total_size_from;
-    several->total_size_len = index->total_size_len;
-    memcpy(several->records, index->records, sizeof several->records);
-    memcpy(several->metadata, index->metadata, index->metadata_len);
+    sharded->metadata_len = index->metadata_len;
+    sharded->total_size_from = index->total_size_from;
+    sharded->total_size_len = index->total_size_len;
+    memcpy(sharded->records, index->records, sizeof sharded->records);
+    memcpy(sharded->metadata, index->metadata, index->metadata_len);
     return COFFER_OK;
 }
 
 /* What compares the index with all of its files is left out if only some are open. Listing the
    folder is costly, so it is done only if all notes are asked for. Notes never make opening fail,
    except for lack of memory. They are made before the model is handed out, by one thread. */
-coffer_status coffer__several_note(coffer *model, const coffer__model_index *index, const coffer_open_options *options,
+coffer_status coffer__sharded_note(coffer *model, const coffer__model_index *index, const coffer_open_options *options,
                                    coffer_error *err)
 {
-    coffer__several *several = model->several;
+    coffer__sharded *sharded = model->sharded;
     if (index == NULL) {
-        note_add(several, COFFER_NOTE_NO_INDEX, 1, COFFER_NO_OFFSET, NULL);
+        note_add(sharded, COFFER_NOTE_NO_INDEX, 1, COFFER_NO_OFFSET, NULL);
         return COFFER_OK;
     }
     const bool is_whole = index->shard_count == index->file_count;
-    several->file_count = index->file_count;
-    note_unindexed(several, index);
+    sharded->file_count = index->file_count;
+    note_unindexed(sharded, index);
     note_superseded(model);
     if (is_whole) {
         note_total_size(model, index);
         note_shard_count(model, index);
     }
-    if (options->all_notes && is_whole && !note_extra_shards(several, index)) {
+    if (options->all_notes && is_whole && !note_extra_shards(sharded, index)) {
         return note_no_memory(err);
     }
-    return note_keep_metadata(several, index, err);
+    return note_keep_metadata(sharded, index, err);
 }
 
 /* Notes of the whole come from `several`; all other kinds are summed over the shards, and the first
@@ -241,13 +241,13 @@ coffer_status coffer__several_note(coffer *model, const coffer__model_index *ind
    borrowed from the model. */
 coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject)
 {
-    const coffer__several *several = model->several;
+    const coffer__sharded *sharded = model->sharded;
     coffer_note note = { 0, COFFER_NO_OFFSET };
     const char *about = NULL;
-    const bool of_whole = several != NULL && (int)kind >= COFFER_NOTE_UNINDEXED && (int)kind < COFFER_NOTE_COUNT;
-    if (of_whole && several->notes[kind].count > 0) {
-        note = several->notes[kind];
-        about = several->subjects[kind];
+    const bool of_whole = sharded != NULL && (int)kind >= COFFER_NOTE_UNINDEXED && (int)kind < COFFER_NOTE_COUNT;
+    if (of_whole && sharded->notes[kind].count > 0) {
+        note = sharded->notes[kind];
+        about = sharded->subjects[kind];
     }
     /* The sum over the shards, with the place of the first. */
     for (size_t i = 0; !of_whole && i < model->shard_count; i++) {
@@ -267,30 +267,30 @@ coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const 
 /* NULL without an index; "" for an index without metadata. */
 const char *coffer_index_metadata(const coffer *model, size_t *len)
 {
-    const coffer__several *several = model->several;
-    const bool indexed = several != NULL && several->notes[COFFER_NOTE_NO_INDEX].count == 0;
+    const coffer__sharded *sharded = model->sharded;
+    const bool indexed = sharded != NULL && sharded->notes[COFFER_NOTE_NO_INDEX].count == 0;
     if (len != NULL) {
-        *len = indexed ? several->metadata_len : 0;
+        *len = indexed ? sharded->metadata_len : 0;
     }
     if (!indexed) {
         return NULL;
     }
-    return several->metadata != NULL ? several->metadata : "";
+    return sharded->metadata != NULL ? sharded->metadata : "";
 }
 
 /* The text is kept for coffer_fetch, which passes it on, and for programs that do the same. */
 const void *coffer_index_text(const coffer *model, size_t *len)
 {
-    const coffer__several *several = model->several;
-    const bool kept = several != NULL && several->index.bytes != NULL;
+    const coffer__sharded *sharded = model->sharded;
+    const bool kept = sharded != NULL && sharded->index.bytes != NULL;
     if (len != NULL) {
-        *len = kept ? several->index.size : 0;
+        *len = kept ? sharded->index.size : 0;
     }
-    return kept ? several->index.bytes : NULL;
+    return kept ? sharded->index.bytes : NULL;
 }
 
 const char *coffer_index_path(const coffer *model)
 {
-    const coffer__several *several = model->several;
-    return several != NULL && several->index_path != NULL ? several->index_path : "";
+    const coffer__sharded *sharded = model->sharded;
+    return sharded != NULL && sharded->index_path != NULL ? sharded->index_path : "";
 }

@@ -3,9 +3,9 @@
 #include "error.h"
 #include "opening.h"
 #include "options.h"
-#include "saved.h"
-#include "several.h"
+#include "pending_save.h"
 #include "shard_name.h"
+#include "sharded.h"
 #include "url.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
     }
     model.text[strlen(path) - (coffer_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
     /* No save is in progress: the path is looked at once more. */
-    if (!coffer__saved_is_under_way(model.text)) {
+    if (!coffer__pending_save_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
     }
@@ -70,7 +70,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
 static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     if (coffer_is_index(path)) {
-        return coffer__several_open(model, path, NULL, options, err);
+        return coffer__sharded_open(model, path, NULL, options, err);
     }
     const coffer_status status = coffer__open_file(model, path, options, err);
     /* The file system said so when it was opened as a file. */

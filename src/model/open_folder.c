@@ -8,7 +8,7 @@
 
 #include "discover.h"
 #include "error.h"
-#include "several.h"
+#include "sharded.h"
 
 #include <string.h>
 
@@ -18,10 +18,10 @@ static coffer_status open_found(coffer **model, const coffer__found *found, cons
                                 coffer_error *err)
 {
     if (found->is_index) {
-        return coffer__several_open(model, found->path.text, NULL, options, err);
+        return coffer__sharded_open(model, found->path.text, NULL, options, err);
     }
     if (found->set_count > 0) {
-        return coffer__several_open_set(model, found->path.text, found->set, found->set_count, options, err);
+        return coffer__sharded_open_set(model, found->path.text, found->set, found->set_count, options, err);
     }
     const coffer_status status = coffer__open_file(model, found->path.text, options, err);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, found->path.text);
@@ -40,7 +40,7 @@ static bool open_found_same(const coffer__found *one, const coffer__found *other
     return same;
 }
 
-/* Whether the folder still holds the same model. An index checks that by itself (several.c), and
+/* Whether the folder still holds the same model. An index checks that by itself (sharded.c), and
    one file is always one model. Files without an index must not have got one, nor be getting one:
    their names would be taken over by the files of another model. Without memory to look again the
    answer is yes: another round would fail in the same way. A single file that has vanished is

@@ -9,8 +9,8 @@
 #include "opening.h"
 
 #include "error.h"
-#include "several.h"
 #include "shard_name.h"
+#include "sharded.h"
 #include "source_http.h"
 #include "web.h"
 
@@ -43,7 +43,7 @@ static coffer_status open_one_url(coffer **model, const coffer__location *at, co
                                   const coffer_open_options *options, coffer_error *err)
 {
     if (coffer_is_index(url)) {
-        return coffer__several_open(model, url, at, options, err);
+        return coffer__sharded_open(model, url, at, options, err);
     }
     const coffer_status status = open_at_url(model, at, url, options, err);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, url);
@@ -155,18 +155,18 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
 static coffer_status open_settle(const char **url, coffer__path *at, coffer__web *web, coffer__listing *listing,
                                  const coffer_open_options *options, coffer_error *err)
 {
-    const coffer__location *door = coffer__web_door(web);
-    const bool several = door->is_folder || coffer_is_index(*url) || door->local.text[0] != '\0';
-    if (door->hub.name[0] == '\0' || !options->to_fetch || !several) {
+    const coffer__location *origin = coffer__web_origin(web);
+    const bool sharded = origin->is_folder || coffer_is_index(*url) || origin->local.text[0] != '\0';
+    if (origin->hub.name[0] == '\0' || !options->to_fetch || !sharded) {
         return COFFER_OK;
     }
-    coffer__listing_ask(listing, web, &door->hub, options->allocator);
-    if (!listing->known || !coffer__hub_write(&door->hub, listing->commit, at)) {
+    coffer__listing_ask(listing, web, &origin->hub, options->allocator);
+    if (!listing->known || !coffer__hub_write(&origin->hub, listing->commit, at)) {
         return COFFER_OK;
     }
     /* A slash at the end says that it is a folder. */
     const size_t len = strlen(at->text);
-    at->text[door->is_folder ? len : len - 1] = '\0';
+    at->text[origin->is_folder ? len : len - 1] = '\0';
     *url = at->text;
     return coffer__web_settle(web, listing->commit, err);
 }
@@ -178,18 +178,18 @@ static coffer_status open_with_web(coffer **model, coffer__web *web, const char 
 {
     coffer__path at;
     coffer__listing listing = { .known = false };
-    const coffer__location *door = coffer__web_door(web);
+    const coffer__location *origin = coffer__web_origin(web);
     coffer_status status = open_settle(&url, &at, web, &listing, options, err);
     if (status == COFFER_OK) {
-        status = door->is_folder ? open_remote_folder(model, web, url, &listing, options, err)
-                                 : open_one_url(model, door, url, options, err);
+        status = origin->is_folder ? open_remote_folder(model, web, url, &listing, options, err)
+                                   : open_one_url(model, origin, url, options, err);
     }
     if (status != COFFER_OK) {
         coffer__listing_free(&listing, options->allocator);
         return status;
     }
     (*model)->listing = listing;
-    (*model)->named_whole = (*model)->named_whole || door->is_folder;
+    (*model)->named_whole = (*model)->named_whole || origin->is_folder;
     return COFFER_OK;
 }
 
@@ -208,7 +208,7 @@ static bool open_is_pipeline(coffer__web *web, const char *url, const coffer_ope
 {
     open_try attempt;
     coffer__byte_source source;
-    if (!coffer__web_door(web)->is_folder ||
+    if (!coffer__web_origin(web)->is_folder ||
         open_begin_try(&attempt, web, url, "model_index.json", NULL) != COFFER_OK ||
         coffer__source_location(&source, &attempt.at, options->allocator, NULL) != COFFER_OK) {
         return false;

@@ -660,7 +660,7 @@ static bool parameters_find_config(const coffer *model, coffer__whole *whole)
 {
     coffer__model_dir place;
     const coffer__name name = { PARAMETERS_CONFIG, sizeof PARAMETERS_CONFIG - 1 };
-    return model->shards->path != NULL && coffer__model_place(model, &place, NULL) == COFFER_OK &&
+    return model->shards->path != NULL && coffer__model_dir_of(model, &place, NULL) == COFFER_OK &&
            coffer__model_dir_read_beside(&place, name, PARAMETERS_MAX_CONFIG, &model->allocator, whole, NULL) ==
                COFFER_OK;
 }

@@ -4,10 +4,10 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "lazy_verify.h"
 #include "options.h"
 #include "slice.h"
 #include "transfer.h"
-#include "trust.h"
 
 /* What every read checks of a buffer: that it is of the result's size. Equal sizes are asked for,
    and not only enough space, since a buffer of another size is mostly one for another tensor or
@@ -45,7 +45,7 @@ static coffer_status read_check(const coffer__shard *shard, const coffer_tensor 
 
 /* It returns when all bytes are in place. `failed` gets the number of the row that failed and may
    be NULL. */
-static coffer_status read_rows(const coffer *model, const coffer__row *rows, size_t count,
+static coffer_status read_rows(const coffer *model, const coffer__transfer_op *rows, size_t count,
                                const coffer_read_options *options, size_t *failed, coffer_error *err)
 {
     const coffer__transfer_options transfer = coffer__model_transfer(&model->allocator, options, failed);
@@ -53,12 +53,13 @@ static coffer_status read_rows(const coffer *model, const coffer__row *rows, siz
 }
 
 /* The row that reads a whole tensor. */
-static coffer__row read_row_of(const coffer__shard *shard, const coffer_tensor *tensor, void *buffer)
+static coffer__transfer_op read_row_of(const coffer__shard *shard, const coffer_tensor *tensor, void *buffer)
 {
-    return (coffer__row){ .source = &shard->source, .offset = tensor->offset, .size = tensor->size, .to = buffer };
+    return (
+        coffer__transfer_op){ .source = &shard->source, .offset = tensor->offset, .size = tensor->size, .to = buffer };
 }
 
-/* A tensor that is due is read by trust.c, which hashes it as it comes; any other by one plain row.
+/* A tensor that is due is read by lazy_verify.c, which hashes it as it comes; any other by one plain row.
    The model is constant, so any number of threads may read at the same time. After a failure the
    buffer's content is undefined. A failure of an argument names the tensor as well, as far as it is
    one of the model's. */
@@ -75,11 +76,11 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
         return coffer__model_fail(err, status, shard, tensor);
     }
     /* Not verified yet, or from a source that may answer differently each time. */
-    if (coffer__trust_is_due(shard, tensor)) {
+    if (coffer__lazy_verify_is_due(shard, tensor)) {
         const coffer_read_target target = { tensor, buffer, buffer_size };
-        return coffer__trust_read(model, &target, 1, &known, err);
+        return coffer__lazy_verify_read(model, &target, 1, &known, err);
     }
-    const coffer__row row = read_row_of(shard, tensor, buffer);
+    const coffer__transfer_op row = read_row_of(shard, tensor, buffer);
     status = read_rows(model, &row, 1, &known, NULL, err);
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
@@ -93,11 +94,11 @@ static coffer_status read_part(const coffer *model, const coffer__shard *shard, 
                                coffer_error *err)
 {
     coffer__verified *held = NULL;
-    coffer_status status = coffer__trust_hold(model, tensor, options, size, &held, err);
+    coffer_status status = coffer__lazy_verify_acquire(model, tensor, options, size, &held, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__row row = {
+    const coffer__transfer_op row = {
         .source = &shard->source,
         .map = held == NULL ? NULL : held->bytes,
         .offset = held == NULL ? tensor->offset + offset : offset,
@@ -105,7 +106,7 @@ static coffer_status read_part(const coffer *model, const coffer__shard *shard, 
         .to = buffer,
     };
     status = read_rows(model, &row, 1, options, NULL, err);
-    coffer__trust_release(model, held);
+    coffer__lazy_verify_release(model, held);
     return status;
 }
 
@@ -158,7 +159,7 @@ coffer_status coffer_read_header(const coffer *model, size_t shard, void *buffer
     if (status != COFFER_OK) {
         return read_header_failed(from, status, err);
     }
-    const coffer__row row = { .source = &from->source, .size = size, .to = buffer };
+    const coffer__transfer_op row = { .source = &from->source, .size = size, .to = buffer };
     status = read_rows(model, &row, 1, &known, NULL, err);
     return status == COFFER_OK ? COFFER_OK : read_header_failed(from, status, err);
 }
@@ -168,7 +169,7 @@ coffer_status coffer_read_header(const coffer *model, size_t shard, void *buffer
 /* Checks each target and makes a row of it. All targets are checked before anything is read, so a
    mistake in the last one costs no transfer. */
 static coffer_status read_plan_many(const coffer *model, const coffer_read_target *targets, size_t count,
-                                    coffer__row *rows, coffer_error *err)
+                                    coffer__transfer_op *rows, coffer_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         const coffer_read_target *target = &targets[i];
@@ -189,19 +190,19 @@ static coffer_status read_plan_many(const coffer *model, const coffer_read_targe
     return COFFER_OK;
 }
 
-/* If one of the tensors is due, all are read by trust.c, which hashes only those that are. The
+/* If one of the tensors is due, all are read by lazy_verify.c, which hashes only those that are. The
    buffers must not overlap, as several threads fill them. Only a failure that is about a row names
    a tensor. */
 static coffer_status read_many_by(const coffer *model, const coffer_read_target *targets, size_t count,
-                                  coffer__row *rows, const coffer_read_options *options, coffer_error *err)
+                                  coffer__transfer_op *rows, const coffer_read_options *options, coffer_error *err)
 {
     coffer_status status = read_plan_many(model, targets, count, rows, err);
     if (status != COFFER_OK) {
         return status;
     }
     for (size_t i = 0; i < count; i++) {
-        if (coffer__trust_is_due(coffer__model_shard(model, targets[i].tensor), targets[i].tensor)) {
-            return coffer__trust_read(model, targets, count, options, err);
+        if (coffer__lazy_verify_is_due(coffer__model_shard(model, targets[i].tensor), targets[i].tensor)) {
+            return coffer__lazy_verify_read(model, targets, count, options, err);
         }
     }
     size_t failed = count;
@@ -226,7 +227,7 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__row *rows = coffer__alloc_array(&model->allocator, count, sizeof *rows, err);
+    coffer__transfer_op *rows = coffer__alloc_array(&model->allocator, count, sizeof *rows, err);
     if (rows == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -240,10 +241,10 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
 /* The row that reads a slice: from the verified copy, or from the map, or by reads if there is no
    map. A map that cannot be made is not a failure here: the row then reads, and `map` NULL says so.
    The product of the box was checked when it was planned. */
-static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *tensor, const coffer__verified *held,
-                                     const coffer__box *box, void *buffer)
+static coffer__transfer_op read_row_of_slice(coffer__shard *shard, const coffer_tensor *tensor,
+                                             const coffer__verified *held, const coffer__box *box, void *buffer)
 {
-    coffer__row row = {
+    coffer__transfer_op row = {
         .source = &shard->source,
         .offset = tensor->offset,
         .box = box,
@@ -273,13 +274,13 @@ static coffer_status read_slice(const coffer *model, coffer__shard *shard, const
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__trust_hold(model, tensor, &known, size, &held, err);
+    status = coffer__lazy_verify_acquire(model, tensor, &known, size, &held, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__row row = read_row_of_slice(shard, tensor, held, box, buffer);
+    const coffer__transfer_op row = read_row_of_slice(shard, tensor, held, box, buffer);
     status = read_rows(model, &row, 1, &known, NULL, err);
-    coffer__trust_release(model, held);
+    coffer__lazy_verify_release(model, held);
     return status;
 }
 

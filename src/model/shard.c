@@ -122,12 +122,12 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
 
 /* `digest` must stay where it is until the transfer is done. A file that is mapped and then cut
    would fault, as with coffer_data; empty tensors need no map. */
-coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
-                                     uint8_t *digest)
+coffer__transfer_op coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor,
+                                             coffer_algorithm algorithm, uint8_t *digest)
 {
     /* In a private map bytes may have been changed in memory; then those of the file are read. */
     const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
-    return (coffer__row){
+    return (coffer__transfer_op){
         .source = &shard->source,
         .map = by_map ? coffer__shard_base(shard, NULL) : NULL,
         .offset = tensor->offset,

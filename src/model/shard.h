@@ -5,7 +5,7 @@
  *
  * Everything in it is immutable after open, with three exceptions. The map is made when it is first
  * asked for; `base` is set once, under the lock. The marks of what was verified are atomic
- * (trusted.h). The descriptor of one of several files belongs to their pool.
+ * (lazy_verify_marks.h). The descriptor of one of several files belongs to their pool.
  */
 #ifndef COFFER_MODEL_SHARD_H
 #define COFFER_MODEL_SHARD_H
@@ -19,7 +19,7 @@
 
 #include <stdatomic.h>
 
-typedef struct coffer__verified coffer__verified; /* trusted.h */
+typedef struct coffer__verified coffer__verified; /* lazy_verify_marks.h */
 
 typedef struct coffer__shard {
     coffer__byte_source source;
@@ -37,7 +37,7 @@ typedef struct coffer__shard {
     coffer__recorded recorded; /* with `trusted`: the file's digests */
     _Atomic(uint8_t) *trusted; /* of each tensor, whether it was verified; NULL: the model is not opened to verify */
     coffer__verified
-        *verified; /* in the first shard, for the whole model: the last tensor that was held (trust.h); or NULL */
+        *verified; /* in the first shard, for the whole model: the last tensor that was held (lazy_verify.h); or NULL */
 } coffer__shard;
 
 /* ---- shard.c: a shard, and its data ------------------------------------------------------------------------------ */
@@ -45,7 +45,7 @@ typedef struct coffer__shard {
 /* Keeps the path under which the shard was opened. Called once for a shard. The path is copied. */
 coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                      coffer_error *err);
-/* Releases everything except what coffer__trust_free releases. The source is closed if there is one.
+/* Releases everything except what coffer__lazy_verify_free releases. The source is closed if there is one.
    The lock must have been made. No other thread may use the shard. It may be one that was never
    opened. */
 void coffer__shard_close(coffer__shard *shard, const coffer_allocator *allocator);
@@ -60,8 +60,8 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
 
 /* The row that computes a tensor's digest, to memory of the algorithm's size. It uses the map if
    nobody can have changed its bytes, and reads otherwise. */
-coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
-                                     uint8_t *digest);
+coffer__transfer_op coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor,
+                                             coffer_algorithm algorithm, uint8_t *digest);
 /* The options of a transfer, from those of the user. `failed` is the transfer's and may be NULL. */
 coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
                                                 size_t *failed);

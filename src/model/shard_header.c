@@ -5,11 +5,11 @@
  */
 #include "alloc.h"
 #include "error.h"
+#include "lazy_verify_marks.h"
 #include "packed_file.h"
 #include "parse.h"
 #include "shard.h"
 #include "table.h"
-#include "trusted.h"
 
 #include <string.h>
 
@@ -44,7 +44,7 @@ static coffer_status shard_empty(coffer_error *err)
 
 /* One reading of a header: whether it took more than the first window, and what it read. */
 typedef struct shard_reading {
-    bool several;
+    bool sharded;
     bool summed;
     uint64_t sum; /* of every piece, when it is `summed` */
 } shard_reading;
@@ -89,7 +89,7 @@ static coffer_status shard_feed(const coffer__byte_source *source, shard_reading
         if (status != COFFER_NEED_MORE) {
             return status;
         }
-        reading->several = true;
+        reading->sharded = true;
         status = shard_read(source, reading, wish.offset, wish.to, wish.size, err);
         if (status != COFFER_OK) {
             return status;
@@ -114,7 +114,7 @@ static coffer_status shard_take_table(coffer__shard *shard, const coffer_parse_o
             return status;
         }
     }
-    return coffer__trust_begin(shard, options->verify, allocator, err);
+    return coffer__lazy_verify_begin(shard, options->verify, allocator, err);
 }
 
 /* Reads the header, with one read if it is of ordinary size. A longer one passes through the window
@@ -171,7 +171,7 @@ static coffer_status shard_read_once(coffer__shard *shard, shard_reading *readin
    is that of the table. */
 static void shard_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
 {
-    coffer__trust_free(shard, allocator);
+    coffer__lazy_verify_free(shard, allocator);
     coffer_table_free(shard->table);
     coffer__packed_file_close(&shard->source);
     shard->recorded = (coffer__recorded){ 0 };
@@ -206,7 +206,7 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
         }
         status = shard_read_once(shard, &reading, allocator, options, err);
         /* One read, no write since, or the same sum twice in a row. */
-        if ((!reading.several && !shard->source.is.untrusted) || coffer__source_is_still(&shard->source) ||
+        if ((!reading.sharded && !shard->source.is.untrusted) || coffer__source_is_still(&shard->source) ||
             (last.summed && reading.summed && last.sum == reading.sum)) {
             return status;
         }

@@ -16,10 +16,10 @@
 
 #define COFFER__FILE_SUFFIX ".safetensors"
 #define COFFER__INDEX_SUFFIX ".index.json" /* after the name that the model would have as one file */
-/* Of what a save leaves when it is interrupted: the name of the index with one of these. saved.h says whether it counts. */
-#define COFFER__SAVED_NEW ".coffer-new"
-#define COFFER__SAVED_READY ".coffer-ready"
-#define COFFER__SAVED_OLD ".coffer-old"
+/* Of what a save leaves when it is interrupted: the name of the index with one of these. pending_save.h says whether it counts. */
+#define COFFER__PENDING_SAVE_NEW ".coffer-new"
+#define COFFER__PENDING_SAVE_READY ".coffer-ready"
+#define COFFER__PENDING_SAVE_OLD ".coffer-old"
 
 /* What a name says, in numbers that were checked: at most six digits each. */
 typedef struct coffer__shard_name {

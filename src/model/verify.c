@@ -34,7 +34,7 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 /* One row for each tensor, which hashes its data by the algorithm that is asked for, or by that of
    its shard's record. Every tensor is checked before anything is hashed, so a stranger among them,
    or one that is cut, costs no reading. */
-static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
+static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__transfer_op *rows,
                                  coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -57,7 +57,7 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
 
 /* Carries out the rows. A failure names the tensor whose row it was. Tensors are hashed by several
    threads, each tensor by one; the digests are undefined after a failure. */
-static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows,
+static coffer_status verify_run_rows(const verify_job *job, const coffer__transfer_op *rows,
                                      const coffer_digest_options *options, coffer_error *err)
 {
     size_t failed = job->count;
@@ -79,7 +79,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__row *r
 /* Makes the digests of the tensors from those of their data. Rows of one algorithm mostly follow
    each other, so one hasher serves a run of them. This takes little time compared with the data, so
    one thread does it. */
-static coffer_status verify_finish_records(const verify_job *job, const coffer__row *rows, coffer_error *err)
+static coffer_status verify_finish_records(const verify_job *job, const coffer__transfer_op *rows, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -105,7 +105,7 @@ static coffer_status verify_digest(const verify_job *job, coffer_algorithm algor
                                    const coffer_digest_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
-    coffer__row *rows = coffer__alloc_array(allocator, job->count, sizeof *rows, err);
+    coffer__transfer_op *rows = coffer__alloc_array(allocator, job->count, sizeof *rows, err);
     if (rows == NULL) {
         return COFFER_ERR_MEMORY;
     }

@@ -33,7 +33,7 @@ struct coffer__web {
     uint64_t retries;
     char certificates[1024]; /* "": the system's */
     bool fetches;
-    coffer__location door; /* what it was made for */
+    coffer__location origin; /* what it was made for */
     atomic_uint owners;
     const coffer__watch *watch; /* while a model is opened; else NULL */
     coffer__mutex lock;         /* guards what follows */
@@ -170,39 +170,39 @@ static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *
    file's name, hf:// means one as well. */
 static coffer_status web_read_url(coffer__web *web, const char *text, coffer_error *err)
 {
-    coffer__location *door = &web->door;
-    door->web = web;
-    door->is_folder = text[coffer__text_len(text) - 1] == '/';
-    coffer_status status = coffer__url_read(&door->address.url, text, err);
+    coffer__location *origin = &web->origin;
+    origin->web = web;
+    origin->is_folder = text[coffer__text_len(text) - 1] == '/';
+    coffer_status status = coffer__url_read(&origin->address.url, text, err);
     if (status != COFFER_OK) {
         return status;
     }
-    switch (door->address.url.scheme) {
+    switch (origin->address.url.scheme) {
     case COFFER__SCHEME_S3:
-        door->address.signs = true;
-        return coffer__s3_url(&web->s3, text, &door->address.url, err);
+        origin->address.signs = true;
+        return coffer__s3_url(&web->s3, text, &origin->address.url, err);
     case COFFER__SCHEME_HF:
-        status = coffer__hub_read(&door->hub, text, err);
-        door->is_folder = door->is_folder || door->hub.file[0] == '\0';
-        return status == COFFER_OK ? web_place_on_hub(web, door, err) : status;
+        status = coffer__hub_read(&origin->hub, text, err);
+        origin->is_folder = origin->is_folder || origin->hub.file[0] == '\0';
+        return status == COFFER_OK ? web_place_on_hub(web, origin, err) : status;
     default:
         return COFFER_OK;
     }
 }
 
-const coffer__location *coffer__web_door(const coffer__web *web)
+const coffer__location *coffer__web_origin(const coffer__web *web)
 {
-    return &web->door;
+    return &web->origin;
 }
 
 /* A commit never changes. From here on all files come from the same version, however often the
    branch moves. Nothing else reads the door at this time (web.h), so no lock is taken. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err)
 {
-    char *revision = web->door.hub.revision;
+    char *revision = web->origin.hub.revision;
     revision[0] = '\0';
-    (void)coffer__text_append(revision, sizeof web->door.hub.revision, commit, coffer__text_len(commit));
-    return web_place_on_hub(web, &web->door, err);
+    (void)coffer__text_append(revision, sizeof web->origin.hub.revision, commit, coffer__text_len(commit));
+    return web_place_on_hub(web, &web->origin, err);
 }
 
 /* No URL is parsed for it: the last name of the URL's path is replaced. On the Hub the file's name
@@ -212,7 +212,7 @@ coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_er
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err)
 {
-    *file = web->door;
+    *file = web->origin;
     file->is_folder = false;
     if (file->hub.name[0] == '\0') {
         return coffer__url_beside(&file->address.url, name, name_len)
@@ -223,7 +223,7 @@ coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name
         file->hub.revision[0] = '\0';
         (void)coffer__text_append(file->hub.revision, sizeof file->hub.revision, commit, coffer__text_len(commit));
     }
-    return coffer__hub_beside(&file->hub, web->door.is_folder, name, name_len)
+    return coffer__hub_beside(&file->hub, web->origin.is_folder, name, name_len)
                ? web_place_on_hub(web, file, err)
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }

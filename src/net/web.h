@@ -58,7 +58,7 @@ typedef struct coffer__location {
 } coffer__location;
 
 /* What the client was made for. Borrowed from the client. */
-const coffer__location *coffer__web_door(const coffer__web *web);
+const coffer__location *coffer__web_origin(const coffer__web *web);
 /* Pins the revision of a Hub's repository to a commit. Only while no question is in progress. Files
    that were located before keep their address; so it is called before any file is opened. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err);

@@ -9,31 +9,31 @@
 #include <string.h>
 
 /* Bytes between two updates of a hasher. What is hashed right after it was read is still in the
-   processor's cache, so reads are small; a map costs no copy, so its pieces only bound the time
+   processor's cache, so reads are small; a map costs no copy, so its chunks only bound the time
    between two looks at the thread pool. */
-#define DIGEST_READ_PIECE ((uint64_t)256 << 10)
-#define DIGEST_MAP_PIECE ((uint64_t)4 << 20)
+#define DIGEST_READ_CHUNK ((uint64_t)256 << 10)
+#define DIGEST_MAP_CHUNK ((uint64_t)4 << 20)
 /* For far sources: a round trip costs more than the cache saves. */
-#define DIGEST_FAR_PIECE ((uint64_t)2 << 20)
+#define DIGEST_FAR_CHUNK ((uint64_t)2 << 20)
 #define DIGEST_ALONE_SIZE ((uint64_t)1 << 20) /* below it starting a thread costs more than it brings */
 #define DIGEST_DEFAULT_THREADS 16u
 #define DIGEST_MAX_THREADS 64u
 
-/* ---- one row ----------------------------------------------------------------------------------------------------- */
+/* ---- one op ----------------------------------------------------------------------------------------------------- */
 
-/* Sets *bytes to a piece of the row in memory: in the map, or where it was read to, which is its
-   place or the scratch memory. A mapped row that has a place is copied first and hashed there, so
+/* Sets *bytes to a chunk of the op in memory: in the map, or where it was read to, which is its
+   place or the scratch memory. A mapped op that has a place is copied first and hashed there, so
    that the digest is of the bytes that the caller gets, even if the file changes at that moment. */
-static coffer_status digest_fetch(const coffer__filler *worker, const coffer__row *row, uint64_t at, uint64_t size,
-                                  const uint8_t **bytes, coffer_error *err)
+static coffer_status digest_fetch(const coffer__filler *worker, const coffer__transfer_op *op, uint64_t at,
+                                  uint64_t size, const uint8_t **bytes, coffer_error *err)
 {
-    uint8_t *to = row->to != NULL ? (uint8_t *)row->to + (size_t)at : worker->scratch;
-    if (row->map == NULL) {
+    uint8_t *to = op->to != NULL ? (uint8_t *)op->to + (size_t)at : worker->scratch;
+    if (op->map == NULL) {
         *bytes = to;
-        return coffer__source_read_watched(row->source, row->offset + at, to, (size_t)size, &worker->base.watch, err);
+        return coffer__source_read_watched(op->source, op->offset + at, to, (size_t)size, &worker->base.watch, err);
     }
-    *bytes = row->map + (size_t)(row->offset + at);
-    if (row->to != NULL) {
+    *bytes = op->map + (size_t)(op->offset + at);
+    if (op->to != NULL) {
         memcpy(to, *bytes, (size_t)size);
         *bytes = to;
     }
@@ -41,25 +41,25 @@ static coffer_status digest_fetch(const coffer__filler *worker, const coffer__ro
 }
 
 /* Bytes that are hashed at a time. */
-static uint64_t digest_piece(const coffer__row *row)
+static uint64_t digest_chunk(const coffer__transfer_op *op)
 {
-    if (row->map != NULL && row->to == NULL) {
-        return DIGEST_MAP_PIECE;
+    if (op->map != NULL && op->to == NULL) {
+        return DIGEST_MAP_CHUNK;
     }
-    return coffer__row_is_far(row) ? DIGEST_FAR_PIECE : DIGEST_READ_PIECE;
+    return coffer__transfer_op_is_far(op) ? DIGEST_FAR_CHUNK : DIGEST_READ_CHUNK;
 }
 
-/* A hasher that was left in the middle of a row is not used again: the thread pool stops, and it is freed.
-   After each piece the thread pool is told, which on the calling thread also asks the progress callback. */
-coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__hashers *hashers, const coffer__row *row,
-                                 coffer_error *err)
+/* A hasher that was left in the middle of a op is not used again: the thread pool stops, and it is freed.
+   After each chunk the thread pool is told, which on the calling thread also asks the progress callback. */
+coffer_status coffer__digest_op(const coffer__filler *worker, const coffer__hashers *hashers,
+                                const coffer__transfer_op *op, coffer_error *err)
 {
-    const uint64_t most = digest_piece(row);
-    coffer_hasher *hasher = hashers->of[row->algorithm];
-    for (uint64_t at = 0; at < row->size;) {
-        const uint64_t size = row->size - at < most ? row->size - at : most;
+    const uint64_t most = digest_chunk(op);
+    coffer_hasher *hasher = hashers->of[op->algorithm];
+    for (uint64_t at = 0; at < op->size;) {
+        const uint64_t size = op->size - at < most ? op->size - at : most;
         const uint8_t *bytes = NULL;
-        coffer_status status = digest_fetch(worker, row, at, size, &bytes, err);
+        coffer_status status = digest_fetch(worker, op, at, size, &bytes, err);
         if (status == COFFER_OK) {
             status = coffer_hasher_update(hasher, bytes, (size_t)size, err);
         }
@@ -71,27 +71,27 @@ coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__has
             return COFFER_OK;
         }
     }
-    return coffer_hasher_finish(hasher, row->digest, coffer_algorithm_digest_size(row->algorithm), err);
+    return coffer_hasher_finish(hasher, op->digest, coffer_algorithm_digest_size(op->algorithm), err);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-/* Longest first; equal sizes in the order of the rows, so that the order is the same on every run. */
+/* Longest first; equal sizes in the order of the ops, so that the order is the same on every run. */
 static bool digest_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__row *rows = ctx;
-    return rows[a].size != rows[b].size ? rows[a].size > rows[b].size : a < b;
+    const coffer__transfer_op *ops = ctx;
+    return ops[a].size != ops[b].size ? ops[a].size > ops[b].size : a < b;
 }
 
-/* Counts, allocates, fills and sorts. Numbers of rows are 32 bits, which halves the memory; more
-   rows than that fit in no model, and are answered as a lack of memory. The sum is checked, since
-   rows may hash the same bytes any number of times. */
-coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row *rows, size_t count,
+/* Counts, allocates, fills and sorts. Numbers of ops are 32 bits, which halves the memory; more
+   ops than that fit in no model, and are answered as a lack of memory. The sum is checked, since
+   ops may hash the same bytes any number of times. */
+coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__transfer_op *ops, size_t count,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
-    *streams = (coffer__streams){ .rows = rows };
+    *streams = (coffer__streams){ .ops = ops };
     for (size_t i = 0; i < count; i++) {
-        streams->count += rows[i].algorithm != COFFER_NO_ALGORITHM;
+        streams->count += ops[i].algorithm != COFFER_NO_ALGORITHM;
     }
     if (streams->count == 0) {
         return COFFER_OK;
@@ -103,15 +103,15 @@ coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row 
     }
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        if (rows[i].algorithm == COFFER_NO_ALGORITHM) {
+        if (ops[i].algorithm == COFFER_NO_ALGORITHM) {
             continue;
         }
         streams->order[found++] = (uint32_t)i;
-        if (!coffer__add_u64(streams->total, rows[i].size, &streams->total)) {
+        if (!coffer__add_u64(streams->total, ops[i].size, &streams->total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be hashed at once");
         }
     }
-    coffer__sort(streams->order, streams->count, digest_before, rows);
+    coffer__sort(streams->order, streams->count, digest_before, ops);
     return COFFER_OK;
 }
 
@@ -120,9 +120,9 @@ void coffer__streams_free(coffer__streams *streams, const coffer_allocator *allo
     coffer__free(allocator, streams->order, streams->order_size);
 }
 
-const coffer__row *coffer__streams_next(coffer__streams *streams)
+const coffer__transfer_op *coffer__streams_next(coffer__streams *streams)
 {
-    return streams->next < streams->count ? &streams->rows[streams->order[streams->next++]] : NULL;
+    return streams->next < streams->count ? &streams->ops[streams->order[streams->next++]] : NULL;
 }
 
 /* How many threads the user wants, or are usual: one for each processor, and 16 where a source is
@@ -133,7 +133,7 @@ static uint64_t digest_most_threads(const coffer__streams *streams, uint32_t wan
         return wanted < DIGEST_MAX_THREADS ? wanted : DIGEST_MAX_THREADS;
     }
     for (size_t i = 0; i < streams->count; i++) {
-        if (coffer__row_is_far(&streams->rows[streams->order[i]])) {
+        if (coffer__transfer_op_is_far(&streams->ops[streams->order[i]])) {
             return DIGEST_DEFAULT_THREADS;
         }
     }
@@ -160,10 +160,10 @@ size_t coffer__streams_scratch(const coffer__streams *streams)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < streams->count; i++) {
-        const coffer__row *row = &streams->rows[streams->order[i]];
-        const uint64_t piece = digest_piece(row);
-        const bool needed = row->map == NULL && row->to == NULL && row->size > 0;
-        most = needed && piece > most ? piece : most;
+        const coffer__transfer_op *op = &streams->ops[streams->order[i]];
+        const uint64_t chunk = digest_chunk(op);
+        const bool needed = op->map == NULL && op->to == NULL && op->size > 0;
+        most = needed && chunk > most ? chunk : most;
     }
     return (size_t)most;
 }
@@ -174,7 +174,7 @@ coffer_status coffer__hashers_make(coffer__hashers *hashers, const coffer__strea
                                    const coffer_allocator *allocator, coffer_error *err)
 {
     for (size_t i = 0; i < streams->count; i++) {
-        const coffer_algorithm algorithm = streams->rows[streams->order[i]].algorithm;
+        const coffer_algorithm algorithm = streams->ops[streams->order[i]].algorithm;
         if (hashers->of[algorithm] != NULL) {
             continue;
         }

@@ -13,14 +13,14 @@ static coffer_status discard_target_landed(coffer__output_target *output_target,
     return COFFER_OK;
 }
 
-coffer_status coffer__land_nowhere(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
-                                   coffer_error *err)
+coffer_status coffer__discard(const coffer__transfer_op *ops, size_t count, const coffer__transfer_options *options,
+                              coffer_error *err)
 {
-    static const coffer__output_target_ops ops = { coffer__output_target_memory, discard_target_landed, NULL };
+    static const coffer__output_target_ops discard = { coffer__output_target_memory, discard_target_landed, NULL };
     coffer__output_target output_target = {
-        .ops = &ops, .in_order = true, .shared = true, .allocator = options->allocator
+        .ops = &discard, .in_order = true, .shared = true, .allocator = options->allocator
     };
-    const coffer_status status = coffer__land(&output_target, rows, count, options, err);
+    const coffer_status status = coffer__land(&output_target, ops, count, options, err);
     coffer__output_target_free(&output_target);
     return status;
 }

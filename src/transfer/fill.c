@@ -14,28 +14,28 @@ static uint64_t fill_min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Where the piece begins in memory. Results are dense, so the place follows from the number of the
+/* Where the chunk begins in memory. Results are dense, so the place follows from the number of the
    run. */
-static uint8_t *fill_place(const coffer__piece *piece)
+static uint8_t *fill_place(const coffer__transfer_chunk *chunk)
 {
-    return (uint8_t *)piece->row->to + (size_t)(piece->run * coffer__row_run_size(piece->row) + piece->skip);
+    return (uint8_t *)chunk->op->to + (size_t)(chunk->run * coffer__transfer_op_run_size(chunk->op) + chunk->skip);
 }
 
 /* Fetches `size` contiguous bytes, from `from` on as the box counts. The only place where this
-   stage touches a source. A map is at least as long as the row needs, because the planner compared
+   stage touches a source. A map is at least as long as the op needs, because the planner compared
    them. */
-static coffer_status fill_bytes(const coffer__filler *worker, const coffer__row *row, uint64_t from, uint8_t *to,
+static coffer_status fill_bytes(const coffer__filler *worker, const coffer__transfer_op *op, uint64_t from, uint8_t *to,
                                 uint64_t size, coffer_error *err)
 {
-    if (row->map != NULL) {
-        memcpy(to, row->map + (size_t)(row->offset + from), (size_t)size);
+    if (op->map != NULL) {
+        memcpy(to, op->map + (size_t)(op->offset + from), (size_t)size);
         return COFFER_OK;
     }
-    return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->base.watch, err);
+    return coffer__source_read_watched(op->source, op->offset + from, to, (size_t)size, &worker->base.watch, err);
 }
 
-/* Called between the reads of one piece. Runs that are far apart may each take the device a while,
-   so a piece of many runs asks the thread pool now and then whether it is still wanted. The clock is read
+/* Called between the reads of one chunk. Runs that are far apart may each take the device a while,
+   so a chunk of many runs asks the thread pool now and then whether it is still wanted. The clock is read
    each time, which is cheap; the thread pool's mutex is taken only every COFFER__WATCH_MS. The first call
    starts the clock, so that a small read does not look at it at all. */
 static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
@@ -53,25 +53,25 @@ static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
                : COFFER_OK;
 }
 
-/* Several rows in one read. If the places follow each other exactly as the bytes do in the source,
+/* Several ops in one read. If the places follow each other exactly as the bytes do in the source,
    with no gap in either, everything is read straight into place. Otherwise it is read into scratch,
-   which coffer__queue_scratch made large enough for a window, and each row is copied out. Rows
+   which coffer__queue_scratch made large enough for a window, and each op is copied out. Copy ops
    without bytes may be among them and have no place that could be compared. */
-static coffer_status fill_rows(const coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
+static coffer_status fill_rows(const coffer__filler *worker, const coffer__transfer_chunk *chunk, coffer_error *err)
 {
-    const coffer__row *rows = piece->row;
-    const coffer__row *last = &rows[piece->rows - 1];
-    const uint64_t size = last->offset + last->size - rows->offset;
-    bool together = size == piece->size;
-    for (size_t i = 1; i < piece->rows && together; i++) {
+    const coffer__transfer_op *ops = chunk->op;
+    const coffer__transfer_op *last = &ops[chunk->ops - 1];
+    const uint64_t size = last->offset + last->size - ops->offset;
+    bool together = size == chunk->size;
+    for (size_t i = 1; i < chunk->ops && together; i++) {
         together =
-            rows[i].size > 0 && (uint8_t *)rows[i].to == (uint8_t *)rows->to + (size_t)(rows[i].offset - rows->offset);
+            ops[i].size > 0 && (uint8_t *)ops[i].to == (uint8_t *)ops->to + (size_t)(ops[i].offset - ops->offset);
     }
-    uint8_t *into = together ? rows->to : worker->scratch;
-    const coffer_status status = fill_bytes(worker, rows, 0, into, size, err);
-    for (size_t i = 0; i < piece->rows && status == COFFER_OK && !together; i++) {
-        if (rows[i].size > 0) {
-            memcpy(rows[i].to, into + (size_t)(rows[i].offset - rows->offset), (size_t)rows[i].size);
+    uint8_t *into = together ? ops->to : worker->scratch;
+    const coffer_status status = fill_bytes(worker, ops, 0, into, size, err);
+    for (size_t i = 0; i < chunk->ops && status == COFFER_OK && !together; i++) {
+        if (ops[i].size > 0) {
+            memcpy(ops[i].to, into + (size_t)(ops[i].offset - ops->offset), (size_t)ops[i].size);
         }
     }
     return status;
@@ -79,22 +79,22 @@ static coffer_status fill_rows(const coffer__filler *worker, const coffer__piece
 
 /* Runs that are each worth a read of their own, or that are in a map. From a map, as many runs of a
    line are copied at once as may be without asking the thread pool. */
-static coffer_status fill_runs(coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
+static coffer_status fill_runs(coffer__filler *worker, const coffer__transfer_chunk *chunk, coffer_error *err)
 {
-    const coffer__row *row = piece->row;
-    const uint64_t run_size = row->box->run_size;
-    uint8_t *to = fill_place(piece);
+    const coffer__transfer_op *op = chunk->op;
+    const uint64_t run_size = op->box->run_size;
+    uint8_t *to = fill_place(chunk);
     coffer_status status = COFFER_OK;
     coffer__walk walk;
-    coffer__walk_begin(&walk, row->box, piece->run);
-    for (uint64_t left = piece->count; left > 0 && status == COFFER_OK;) {
+    coffer__walk_begin(&walk, op->box, chunk->run);
+    for (uint64_t left = chunk->count; left > 0 && status == COFFER_OK;) {
         const uint64_t line = fill_min(fill_min(walk.line_left, left), FILL_ASK_RUNS);
-        const uint64_t runs = row->map != NULL ? line : 1;
-        if (row->map != NULL) {
+        const uint64_t runs = op->map != NULL ? line : 1;
+        if (op->map != NULL) {
             const coffer__strided_copy copy = coffer__walk_copy(&walk, runs, to);
-            coffer__copy_strided(&copy, row->map + (size_t)(row->offset + walk.at));
+            coffer__copy_strided(&copy, op->map + (size_t)(op->offset + walk.at));
         } else {
-            status = fill_bytes(worker, row, walk.at, to, run_size, err);
+            status = fill_bytes(worker, op, walk.at, to, run_size, err);
         }
         to += (size_t)(runs * run_size);
         left -= runs;
@@ -173,18 +173,18 @@ static fill_window fill_window_plan(coffer__walk walk, uint64_t most, uint64_t s
 /* Runs that are too short for a read each, window by window. A window with a single run is read
    into its place. The thread pool is asked after a window was read and before it is copied out, so that a
    stop costs at most one read. */
-static coffer_status fill_short_runs(coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
+static coffer_status fill_short_runs(coffer__filler *worker, const coffer__transfer_chunk *chunk, coffer_error *err)
 {
-    const coffer__row *row = piece->row;
-    const uint64_t run_size = row->box->run_size;
-    const uint64_t longest_gap = coffer__shape_of(row)->gap;
-    uint8_t *to = fill_place(piece);
+    const coffer__transfer_op *op = chunk->op;
+    const uint64_t run_size = op->box->run_size;
+    const uint64_t longest_gap = coffer__shape_of(op)->gap;
+    uint8_t *to = fill_place(chunk);
     coffer__walk walk;
-    coffer__walk_begin(&walk, row->box, piece->run);
-    for (uint64_t left = piece->count; left > 0;) {
+    coffer__walk_begin(&walk, op->box, chunk->run);
+    for (uint64_t left = chunk->count; left > 0;) {
         const fill_window window = fill_window_plan(walk, left, worker->scratch_size, longest_gap);
         uint8_t *into = window.runs == 1 ? to : worker->scratch;
-        coffer_status status = fill_bytes(worker, row, window.low, into, window.high - window.low, err);
+        coffer_status status = fill_bytes(worker, op, window.low, into, window.high - window.low, err);
         left -= window.runs;
         status = status == COFFER_OK && left > 0 ? fill_ask(worker, err) : status;
         if (status != COFFER_OK) {
@@ -206,13 +206,13 @@ static coffer_status fill_short_runs(coffer__filler *worker, const coffer__piece
 
 /* Reads the lines of a tile into the slot, one request each. The slot is held by the caller and as
    large as the largest tile. */
-static coffer_status fill_read_lines(coffer__filler *worker, const coffer__row *row, const coffer__tile_lines *lines,
-                                     coffer_error *err)
+static coffer_status fill_read_lines(coffer__filler *worker, const coffer__transfer_op *op,
+                                     const coffer__tile_lines *lines, coffer_error *err)
 {
     uint8_t *to = worker->slot->memory;
     for (uint64_t k = 0; k < lines->count; k++) {
         const uint64_t from = coffer__tile_line(lines, k);
-        coffer_status status = fill_bytes(worker, row, from, to, lines->size, err);
+        coffer_status status = fill_bytes(worker, op, from, to, lines->size, err);
         if (status == COFFER_OK && k + 1 < lines->count) {
             status = fill_ask(worker, err);
         }
@@ -227,47 +227,47 @@ static coffer_status fill_read_lines(coffer__filler *worker, const coffer__row *
 /* Reads a tile and transposes it into place. A map needs no slot: the tile is gathered from there.
    The slot stays locked during the reads, so workers that share it take turns; a worker never holds
    two. */
-static coffer_status fill_tile(coffer__filler *worker, const coffer__row *row, const coffer__tile *tile,
+static coffer_status fill_tile(coffer__filler *worker, const coffer__transfer_op *op, const coffer__tile *tile,
                                coffer_error *err)
 {
-    if (row->map != NULL) {
-        coffer__tile_turn(tile, row->to, row->map + (size_t)(row->offset + tile->start), tile->strides);
+    if (op->map != NULL) {
+        coffer__tile_turn(tile, op->to, op->map + (size_t)(op->offset + tile->start), tile->strides);
         return COFFER_OK;
     }
     coffer__tile_lines lines;
     coffer__tile_lines_plan(tile, &lines);
     coffer__os_mutex_lock(&worker->slot->lock);
-    const coffer_status status = fill_read_lines(worker, row, &lines, err);
+    const coffer_status status = fill_read_lines(worker, op, &lines, err);
     if (status == COFFER_OK) {
-        coffer__tile_turn(tile, row->to, worker->slot->memory + (size_t)lines.first, lines.strides);
+        coffer__tile_turn(tile, op->to, worker->slot->memory + (size_t)lines.first, lines.strides);
     }
     coffer__os_mutex_unlock(&worker->slot->lock);
     return status;
 }
 
-/* Chooses the way for each kind of piece (piece.h). The conditions agree with those of
+/* Chooses the way for each kind of chunk (transfer_chunk.h). The conditions agree with those of
    coffer__queue_scratch, so that scratch is there whenever a window needs it. */
-coffer_status coffer__fill(coffer__filler *worker, const coffer__piece *piece, const coffer__tile *tile,
+coffer_status coffer__fill(coffer__filler *worker, const coffer__transfer_chunk *chunk, const coffer__tile *tile,
                            coffer_error *err)
 {
-    if (piece->tiled) {
-        return fill_tile(worker, piece->row, tile, err);
+    if (chunk->tiled) {
+        return fill_tile(worker, chunk->op, tile, err);
     }
-    const coffer__row *row = piece->row;
-    const coffer__shape *shape = coffer__shape_of(row);
-    if (piece->rows > 1) {
-        return fill_rows(worker, piece, err);
+    const coffer__transfer_op *op = chunk->op;
+    const coffer__shape *shape = coffer__shape_of(op);
+    if (chunk->ops > 1) {
+        return fill_rows(worker, chunk, err);
     }
-    if (row->box == NULL) {
-        return fill_bytes(worker, row, piece->skip, fill_place(piece), piece->size, err);
+    if (op->box == NULL) {
+        return fill_bytes(worker, op, chunk->skip, fill_place(chunk), chunk->size, err);
     }
-    const uint64_t run_size = row->box->run_size;
-    if (run_size > shape->piece) {
-        const uint64_t from = coffer__box_run(row->box, piece->run) + piece->skip;
-        return fill_bytes(worker, row, from, fill_place(piece), piece->size, err);
+    const uint64_t run_size = op->box->run_size;
+    if (run_size > shape->chunk) {
+        const uint64_t from = coffer__box_run(op->box, chunk->run) + chunk->skip;
+        return fill_bytes(worker, op, from, fill_place(chunk), chunk->size, err);
     }
-    if (row->map != NULL || run_size >= shape->run) {
-        return fill_runs(worker, piece, err);
+    if (op->map != NULL || run_size >= shape->run) {
+        return fill_runs(worker, chunk, err);
     }
-    return fill_short_runs(worker, piece, err);
+    return fill_short_runs(worker, chunk, err);
 }

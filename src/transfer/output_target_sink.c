@@ -35,11 +35,11 @@ coffer__output_target coffer__output_target_sink(coffer__byte_sink *sink, const 
     };
 }
 
-coffer_status coffer__land_in_sink(coffer__byte_sink *sink, const coffer__row *rows, size_t count,
+coffer_status coffer__land_in_sink(coffer__byte_sink *sink, const coffer__transfer_op *ops, size_t count,
                                    const coffer__transfer_options *options, coffer_error *err)
 {
     coffer__output_target output_target = coffer__output_target_sink(sink, options->allocator);
-    const coffer_status status = coffer__land(&output_target, rows, count, options, err);
+    const coffer_status status = coffer__land(&output_target, ops, count, options, err);
     coffer__output_target_free(&output_target);
     return status;
 }

@@ -325,10 +325,10 @@ static size_t tile_across(const coffer__tile *tile, const int64_t *strides)
     return best;
 }
 
-/* Transposes one plane of the tile, block by block. Within a block, a row of the result is gathered
-   from as many cache lines as it has runs. The next row needs the bytes next to those in the same
+/* Transposes one plane of the tile, block by block. Within a block, a op of the result is gathered
+   from as many cache lines as it has runs. The next op needs the bytes next to those in the same
    lines, which are still in the cache because a block is small. Without blocks, each line would be
-   fetched from memory again for every row. `to` is an address. */
+   fetched from memory again for every op. `to` is an address. */
 static void tile_turn_plane(const coffer__tile *tile, size_t across, uint64_t to, const uint8_t *from,
                             const int64_t *strides)
 {
@@ -337,13 +337,13 @@ static void tile_turn_plane(const coffer__tile *tile, size_t across, uint64_t to
                                   .to_step = (int64_t)tile->run_size,
                                   .width = tile->run_size };
     for (uint64_t j = 0; j < tile->counts[across]; j += TILE_BLOCK) {
-        const uint64_t rows = tile_min(TILE_BLOCK, tile->counts[across] - j);
+        const uint64_t ops = tile_min(TILE_BLOCK, tile->counts[across] - j);
         for (uint64_t i = 0; i < tile->counts[last]; i += TILE_BLOCK) {
             copy.runs = tile_min(TILE_BLOCK, tile->counts[last] - i);
-            for (uint64_t row = j; row < j + rows; row++) {
+            for (uint64_t op = j; op < j + ops; op++) {
                 const ptrdiff_t at =
-                    (ptrdiff_t)row * (ptrdiff_t)strides[across] + (ptrdiff_t)i * (ptrdiff_t)strides[last];
-                copy.to = to + row * tile->places[across] + i * tile->places[last];
+                    (ptrdiff_t)op * (ptrdiff_t)strides[across] + (ptrdiff_t)i * (ptrdiff_t)strides[last];
+                copy.to = to + op * tile->places[across] + i * tile->places[last];
                 coffer__copy_strided(&copy, from + at);
             }
         }

@@ -76,7 +76,7 @@ bool coffer__box_is_turned(const coffer__box *box, uint64_t gap);
 void coffer__tiling_plan(coffer__tiling *tiling, const coffer__box *box, const coffer__tile_limits *limits);
 /* Cuts it into bands of the result of at most `most` bytes, or of one run: each is contiguous in the result. */
 void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64_t most);
-/* Tile `k`, below the count. Tiles are numbered in row-major order, so with bands their results ascend. */
+/* Tile `k`, below the count. Tiles are numbered in op-major order, so with bands their results ascend. */
 void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *tile);
 /* The tile as a box of its own, counted from the same byte. */
 void coffer__tile_box(const coffer__tile *tile, coffer__box *box);

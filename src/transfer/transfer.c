@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The executor. The thread pool shares two cursors under one mutex: which digest is next, and where the next
- * piece begins. A worker holds the mutex only to advance a cursor. A piece has a few MiB, so that is
+ * chunk begins. A worker holds the mutex only to advance a cursor. A chunk has a few MiB, so that is
  * a few thousand times per second at most, and the mutex is hardly ever contended.
  *
- * Every worker first takes digests until there are none, then pieces. The digests are the longest
- * indivisible jobs, so they start first, and the pieces fill the time of the workers that finish early.
+ * Every worker first takes digests until there are none, then chunks. The digests are the longest
+ * indivisible jobs, so they start first, and the chunks fill the time of the workers that finish early.
  *
  * The number of threads follows from where the bytes are. Near sources are limited by memory bandwidth
  * and processors. With far sources workers mostly wait for round trips, so there is a worker for each
- * piece, up to a limit, whatever the number of processors.
+ * chunk, up to a limit, whatever the number of processors.
  */
 #include "transfer.h"
 
@@ -18,21 +18,21 @@
 #include "digest.h"
 #include "error.h"
 #include "fill.h"
-#include "piece.h"
+#include "transfer_chunk.h"
 
 #include <string.h>
 
-#define TRANSFER_PIECE_SIZE ((uint64_t)2 << 20)
+#define TRANSFER_CHUNK_SIZE ((uint64_t)2 << 20)
 #define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20) /* below it starting a thread costs more than it brings */
 #define TRANSFER_DEFAULT_THREADS 16u
 #define TRANSFER_MAX_THREADS 64u
 #define TRANSFER_TILES ((uint64_t)32 << 20) /* all tiles of all workers together */
 
-/* What all workers of one call share. `rows` is constant. The cursors (streams.next, and row, run
+/* What all workers of one call share. `ops` is constant. The cursors (streams.next, and op, run
    and skip of the queue) change only under the thread pool's mutex. */
 typedef struct transfer_job {
-    const coffer__row *rows;
-    size_t row_count;
+    const coffer__transfer_op *ops;
+    size_t op_count;
     coffer__thread_pool thread_pool; /* its mutex guards what follows */
     coffer__streams streams;
     coffer__queue queue;
@@ -41,7 +41,7 @@ typedef struct transfer_job {
 /* One worker. `filler` must be the first member: the thread pool and the work function get the address of
    the worker and use it as a coffer__filler and as the coffer__thread_pool_worker at its beginning.
    Hashers are reused for all digests that a worker computes, so that hashing allocates nothing per
-   row. */
+   op. */
 typedef struct transfer_worker {
     coffer__filler filler;
     transfer_job *job;
@@ -64,87 +64,88 @@ static uint64_t transfer_min(uint64_t a, uint64_t b)
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the next row with a digest; NULL when there is none left, or when the thread pool has failed: then
-   starting another row would only delay the answer. */
-static const coffer__row *transfer_take_stream(transfer_job *job)
+/* Takes the next op with a digest; NULL when there is none left, or when the thread pool has failed: then
+   starting another op would only delay the answer. */
+static const coffer__transfer_op *transfer_take_stream(transfer_job *job)
 {
     coffer__os_mutex_lock(&job->thread_pool.mutex);
-    const coffer__row *row = job->thread_pool.status == COFFER_OK ? coffer__streams_next(&job->streams) : NULL;
+    const coffer__transfer_op *op = job->thread_pool.status == COFFER_OK ? coffer__streams_next(&job->streams) : NULL;
     coffer__os_mutex_unlock(&job->thread_pool.mutex);
-    return row;
+    return op;
 }
 
-/* Takes the next piece and adds `done`, the bytes of the worker's previous piece, to the thread pool's
+/* Takes the next chunk and adds `done`, the bytes of the worker's previous chunk, to the thread pool's
    count. Doing both under one lock halves the number of times it is taken. Returns false when no
-   piece is left, or when a worker has failed; the bytes are counted in any case. */
-static bool transfer_take(transfer_job *job, uint64_t done, coffer__piece *piece, coffer__tile *tile)
+   chunk is left, or when a worker has failed; the bytes are counted in any case. */
+static bool transfer_take(transfer_job *job, uint64_t done, coffer__transfer_chunk *chunk, coffer__tile *tile)
 {
     coffer__os_mutex_lock(&job->thread_pool.mutex);
     job->thread_pool.done += done;
-    const bool taken = job->thread_pool.status == COFFER_OK && coffer__queue_next(&job->queue, piece, tile);
+    const bool taken = job->thread_pool.status == COFFER_OK && coffer__queue_next(&job->queue, chunk, tile);
     coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return taken;
 }
 
-/* The number of the row that a failure is about. A piece of several rows was read in one window, so
-   the error only has an offset in the source. The rows ascend by offset: the last one that begins
-   at or before the error holds the byte. Without an offset the first row is as good as any. */
-static size_t transfer_failed_row(const transfer_job *job, const coffer__piece *piece, const coffer_error *error)
+/* The number of the op that a failure is about. A chunk of several ops was read in one window, so
+   the error only has an offset in the source. The ops ascend by offset: the last one that begins
+   at or before the error holds the byte. Without an offset the first op is as good as any. */
+static size_t transfer_failed_op(const transfer_job *job, const coffer__transfer_chunk *chunk,
+                                 const coffer_error *error)
 {
-    const coffer__row *row = piece->row;
-    for (size_t i = 1; i < piece->rows && error->offset != COFFER_NO_OFFSET; i++) {
-        row = piece->row[i].offset <= error->offset ? &piece->row[i] : row;
+    const coffer__transfer_op *op = chunk->op;
+    for (size_t i = 1; i < chunk->ops && error->offset != COFFER_NO_OFFSET; i++) {
+        op = chunk->op[i].offset <= error->offset ? &chunk->op[i] : op;
     }
-    return (size_t)(row - job->rows);
+    return (size_t)(op - job->ops);
 }
 
-/* Computes digests until none is left. There is no check between rows other than the one in
-   transfer_take_stream; within a row coffer__digest_row asks the thread pool after each piece. */
+/* Computes digests until none is left. There is no check between ops other than the one in
+   transfer_take_stream; within a op coffer__digest_op asks the thread pool after each chunk. */
 static void transfer_work_streams(const transfer_worker *worker)
 {
     transfer_job *job = worker->job;
-    const coffer__row *row = transfer_take_stream(job);
-    while (row != NULL) {
+    const coffer__transfer_op *op = transfer_take_stream(job);
+    while (op != NULL) {
         coffer_error error;
         coffer__error_clear(&error);
-        const coffer_status status = coffer__digest_row(&worker->filler, &worker->hashers, row, &error);
+        const coffer_status status = coffer__digest_op(&worker->filler, &worker->hashers, op, &error);
         if (status != COFFER_OK) {
-            coffer__thread_pool_fail(&job->thread_pool, status, &error, (size_t)(row - job->rows));
+            coffer__thread_pool_fail(&job->thread_pool, status, &error, (size_t)(op - job->ops));
         }
-        row = transfer_take_stream(job);
+        op = transfer_take_stream(job);
     }
 }
 
 /*
- * Moves pieces until none is left. The size of a piece is reported when the next one is taken; that
- * of a piece that failed is counted, too, but then nobody is told any more.
+ * Moves chunks until none is left. The size of a chunk is reported when the next one is taken; that
+ * of a chunk that failed is counted, too, but then nobody is told any more.
  *
- * A cancelled read is no fault of a row, so it is reported without one. After a piece that
+ * A cancelled read is no fault of a op, so it is reported without one. After a chunk that
  * succeeded, the user is told; if the user cancels, the thread pool has failed and the next transfer_take
  * returns false.
  */
-static void transfer_work_pieces(transfer_worker *worker)
+static void transfer_work_chunks(transfer_worker *worker)
 {
     transfer_job *job = worker->job;
-    coffer__piece piece;
+    coffer__transfer_chunk chunk;
     coffer__tile tile;
     uint64_t done = 0;
-    while (transfer_take(job, done, &piece, &tile)) {
+    while (transfer_take(job, done, &chunk, &tile)) {
         coffer_error error;
         coffer__error_clear(&error);
-        const coffer_status status = coffer__fill(&worker->filler, &piece, &tile, &error);
-        done = piece.size;
+        const coffer_status status = coffer__fill(&worker->filler, &chunk, &tile, &error);
+        done = chunk.size;
         if (status != COFFER_OK) {
             const bool cancelled = status == COFFER_ERR_CANCELLED;
-            const size_t row = cancelled ? COFFER__THREAD_POOL_NO_ROW : transfer_failed_row(job, &piece, &error);
-            coffer__thread_pool_fail(&job->thread_pool, status, &error, row);
+            const size_t op = cancelled ? COFFER__THREAD_POOL_NO_ROW : transfer_failed_op(job, &chunk, &error);
+            coffer__thread_pool_fail(&job->thread_pool, status, &error, op);
         } else {
             coffer__thread_pool_tell(&worker->filler.base, done);
         }
     }
 }
 
-/* What each thread runs. Digests come first: each keeps one worker busy to its end, and the pieces,
+/* What each thread runs. Digests come first: each keeps one worker busy to its end, and the chunks,
    which can be divided at will, fill the time of the others. */
 static void transfer_work(void *arg)
 {
@@ -152,45 +153,45 @@ static void transfer_work(void *arg)
     if (worker->job->streams.count > 0) {
         transfer_work_streams(worker);
     }
-    transfer_work_pieces(worker);
+    transfer_work_chunks(worker);
 }
 
 /* ---- threads and memory ------------------------------------------------------------------------------------------ */
 
 /*
- * How many threads are worth starting for `total` bytes of pieces, the caller's included. `wanted`
+ * How many threads are worth starting for `total` bytes of chunks, the caller's included. `wanted`
  * is the user's number, 0 for none.
  *
- * Far pieces decide alone when there are any: each is a round trip, so each gets a thread, up to
+ * Far chunks decide alone when there are any: each is a round trip, so each gets a thread, up to
  * the limit, even if the bytes are few. Otherwise a small transfer stays on the calling thread,
- * unless the user asked for more, and there are never more threads than pieces.
+ * unless the user asked for more, and there are never more threads than chunks.
  */
-static size_t transfer_piece_threads(const transfer_job *job, uint64_t total, uint32_t wanted)
+static size_t transfer_chunk_threads(const transfer_job *job, uint64_t total, uint32_t wanted)
 {
     const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MAX_THREADS);
-    const uint64_t far = coffer__queue_far_pieces(&job->queue, most);
-    const uint64_t pieces = total / TRANSFER_PIECE_SIZE + 1;
+    const uint64_t far = coffer__queue_far_chunks(&job->queue, most);
+    const uint64_t chunks = total / TRANSFER_CHUNK_SIZE + 1;
     if (far > 0) {
         return (size_t)far;
     }
     if (wanted == 0 && total < TRANSFER_ALONE_SIZE) {
         return 1;
     }
-    return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, pieces);
+    return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, chunks);
 }
 
-/* Plans the memory before anything is allocated. Streams and pieces are carried out by the same
+/* Plans the memory before anything is allocated. Streams and chunks are carried out by the same
    workers, so there are as many workers as the larger of the two needs, and each has scratch enough
-   for either. At least one tile slot exists when any row needs one, even if a single tile exceeds
+   for either. At least one tile slot exists when any op needs one, even if a single tile exceeds
    TRANSFER_TILES. */
 static transfer_memory transfer_measure(const transfer_job *job, uint32_t threads)
 {
     const size_t streams = coffer__streams_threads(&job->streams, threads);
-    const size_t pieces = transfer_piece_threads(job, job->thread_pool.total - job->streams.total, threads);
+    const size_t chunks = transfer_chunk_threads(job, job->thread_pool.total - job->streams.total, threads);
     const size_t of_streams = coffer__streams_scratch(&job->streams);
-    const size_t of_pieces = coffer__queue_scratch(&job->queue);
-    transfer_memory memory = { .workers = streams > pieces ? streams : pieces, .slots = 0 };
-    memory.scratch = of_streams > of_pieces ? of_streams : of_pieces;
+    const size_t of_chunks = coffer__queue_scratch(&job->queue);
+    transfer_memory memory = { .workers = streams > chunks ? streams : chunks, .slots = 0 };
+    memory.scratch = of_streams > of_chunks ? of_streams : of_chunks;
     memory.slot = coffer__queue_largest_tile(&job->queue);
     if (memory.slot > 0) {
         const uint64_t slots = TRANSFER_TILES / memory.slot;
@@ -201,11 +202,11 @@ static transfer_memory transfer_measure(const transfer_job *job, uint32_t thread
 
 /* Whether the threads run nothing but this library's code. Only then is their stack use known, so
    that small stacks are safe. A foreign source runs a caller's function or libcurl, and a hasher
-   may be OpenSSL's. A mapped row is copied and never calls its source. */
+   may be OpenSSL's. A mapped op is copied and never calls its source. */
 static bool transfer_is_own(const transfer_job *job)
 {
-    for (size_t i = 0; i < job->row_count; i++) {
-        if (job->rows[i].map == NULL && job->rows[i].source->is.foreign) {
+    for (size_t i = 0; i < job->op_count; i++) {
+        if (job->ops[i].map == NULL && job->ops[i].source->is.foreign) {
             return false;
         }
     }
@@ -293,7 +294,7 @@ static void *transfer_block(coffer__transfer_kept *kept, const coffer_allocator 
 
 /* Allocates everything in one block and runs. A single worker that needs nothing else, as in all small
    reads, is on the stack. The sizes cannot overflow: there are at most 64 workers, scratch is at most
-   a window of piece.c, and tiles have TRANSFER_TILES together, or there is one. The hashers are zero
+   a window of transfer_chunk.c, and tiles have TRANSFER_TILES together, or there is one. The hashers are zero
    until they are made, so all of them can be freed whatever happened before. */
 static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
@@ -321,36 +322,36 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Finds the rows with digests, and adds up what there is to do. The total comes from the caller's
-   rows, which may repeat bytes of a source, so its sum is checked. coffer__streams_free follows in
+/* Finds the ops with digests, and adds up what there is to do. The total comes from the caller's
+   ops, which may repeat bytes of a source, so its sum is checked. coffer__streams_free follows in
    any case. */
 static coffer_status transfer_begin(transfer_job *job, const coffer_allocator *allocator, coffer_error *err)
 {
-    const coffer_status status = coffer__streams_begin(&job->streams, job->rows, job->row_count, allocator, err);
+    const coffer_status status = coffer__streams_begin(&job->streams, job->ops, job->op_count, allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
-    uint64_t pieces = 0;
-    if (!coffer__queue_total(&job->queue, &pieces) ||
-        !coffer__add_u64(pieces, job->streams.total, &job->thread_pool.total)) {
+    uint64_t chunks = 0;
+    if (!coffer__queue_total(&job->queue, &chunks) ||
+        !coffer__add_u64(chunks, job->streams.total, &job->thread_pool.total)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");
     }
     return COFFER_OK;
 }
 
-coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
+coffer_status coffer__transfer(const coffer__transfer_op *ops, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
     /* Initialised in one go: clearing parts of it again would show in the time of a small read. */
     transfer_job job = {
-        .rows = rows,
-        .row_count = count,
+        .ops = ops,
+        .op_count = count,
         .thread_pool = { .work = transfer_work,
                          .progress = options->progress,
                          .progress_ctx = options->progress_ctx,
                          .err = err,
                          .failed = options->failed },
-        .queue = { .rows = rows, .row_count = count, .tiles = options->tiles },
+        .queue = { .ops = ops, .op_count = count, .tiles = options->tiles },
     };
     coffer_status status = transfer_begin(&job, options->allocator, err);
     if (status == COFFER_OK) {

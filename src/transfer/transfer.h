@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan → bytes: the one way to move them. A plan is rows. Each row takes bytes of a source, contiguous
+ * plan → bytes: the one way to move them. A plan is ops. Each op takes bytes of a source, contiguous
  * or a box of them, through stages:
  *
  *   fill.h      reads or copies them, and gathers runs that are scattered
- *   digest.h    hashes them on the way, where the row asks for a digest
- *   change.h    swaps bytes and changes signs, where the row asks for that; on an output target only
+ *   digest.h    hashes them on the way, where the op asks for a digest
+ *   change.h    swaps bytes and changes signs, where the op asks for that; on an output target only
  *
- * The bytes end up in the program's memory, when the row has a place there, or on an output target
+ * The bytes end up in the program's memory, when the op has a place there, or on an output target
  * (output target.h), which receives them through memory.
  *
- * One executor carries rows out, with several threads for each call. It cuts the rows into pieces of
- * a few MiB, which the workers take in order. A row with a digest is one piece, since a digest cannot
+ * One executor carries ops out, with several threads for each call. It cuts the ops into chunks of
+ * a few MiB, which the workers take in order. A op with a digest is one chunk, since a digest cannot
  * be computed in parts.
  *
  * Memory, allocated once per call and in one block; none for a read that one worker carries out
@@ -26,10 +26,10 @@
 #define COFFER_TRANSFER_TRANSFER_H
 
 #include "coffer.h"
-#include "row.h"
 #include "tile.h"
+#include "transfer_op.h"
 
-/* Memory that one transfer leaves to the next, so that many in a row do not ask the system for fresh pages each time.
+/* Memory that one transfer leaves to the next, so that many in a op do not ask the system for fresh pages each time.
    Zero at first; whoever has it ends it with coffer__transfer_free. */
 typedef struct coffer__transfer_kept {
     void *block;
@@ -43,14 +43,14 @@ typedef struct coffer__transfer_options {
     uint32_t threads;                 /* 0: by size and processors */
     const coffer__tile_limits *tiles; /* for transposed boxes; NULL: the limits that suit each source */
     coffer__transfer_kept *kept;      /* NULL: memory is allocated and freed by each transfer */
-    size_t *failed; /* set to the number of the row that failed, if the failure is about a row; may be NULL */
+    size_t *failed; /* set to the number of the op that failed, if the failure is about a op; may be NULL */
 } coffer__transfer_options;
 
-/* Carries out `count` rows and returns when every byte is in place. The rows, their boxes and their
+/* Carries out `count` ops and returns when every byte is in place. The ops, their boxes and their
    sources must stay unchanged until then, and places must not overlap: workers write to them at the
    same time, without a lock. The progress callback runs on the calling thread only. After a failure
-   the contents of places and digests are undefined, because other pieces may have been finished. */
-coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
+   the contents of places and digests are undefined, because other chunks may have been finished. */
+coffer_status coffer__transfer(const coffer__transfer_op *ops, size_t count, const coffer__transfer_options *options,
                                coffer_error *err);
 /* Frees what transfers with this allocator have kept. */
 void coffer__transfer_free(coffer__transfer_kept *kept, const coffer_allocator *allocator);

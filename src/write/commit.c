@@ -22,7 +22,7 @@
 #include "model_dir.h"
 #include "os.h"
 #include "patch.h"
-#include "saved.h"
+#include "pending_save.h"
 #include "shards.h"
 #include "sink.h"
 #include "sort.h"
@@ -61,11 +61,11 @@ coffer_status coffer__commit_judge(const char *path, const char *file, coffer_er
     if (strstr(name, COMMIT_MARK) != NULL) {
         return commit_refuse(name, "names with .coffer- in them are those of unfinished work", err);
     }
-    if (coffer__saved_index_name(&made, path, "") && strcmp(made.text, file) == 0) {
+    if (coffer__pending_save_index_name(&made, path, "") && strcmp(made.text, file) == 0) {
         return commit_refuse(name, "it is the name of the index itself", err);
     }
     /* The longest name that a file of a save has meanwhile: a temporary one of an edit (patch.h). */
-    if (!coffer__path_beside(&made, file, "", COFFER__UNDO_SUFFIX COFFER__SAVED_NEW)) {
+    if (!coffer__path_beside(&made, file, "", COFFER__UNDO_SUFFIX COFFER__PENDING_SAVE_NEW)) {
         return commit_refuse(name, "the names that it has until it is complete would be too long", err);
     }
     return COFFER_OK;
@@ -73,7 +73,7 @@ coffer_status coffer__commit_judge(const char *path, const char *file, coffer_er
 
 bool coffer__commit_name(coffer__path *out, const char *file)
 {
-    return coffer__path_beside(out, file, "", COFFER__SAVED_NEW);
+    return coffer__path_beside(out, file, "", COFFER__PENDING_SAVE_NEW);
 }
 
 bool coffer__commit_head_name(coffer__path *out, const char *file)
@@ -85,12 +85,12 @@ bool coffer__commit_head_name(coffer__path *out, const char *file)
    and not after the decision. False if one of them is too long. */
 static bool commit_make_names(coffer__commit *commit, const char *path)
 {
-    return coffer__path_copy(&commit->path, path) && coffer__saved_index_name(&commit->index, path, "") &&
-           coffer__saved_index_name(&commit->fresh, path, COFFER__SAVED_NEW) &&
-           coffer__saved_index_name(&commit->ready, path, COFFER__SAVED_READY) &&
-           coffer__saved_index_name(&commit->forced, path, COMMIT_FORCED) &&
-           coffer__saved_index_name(&commit->old, path, COFFER__SAVED_OLD) &&
-           coffer__path_beside(&commit->shadow, path, "", COFFER__SAVED_OLD);
+    return coffer__path_copy(&commit->path, path) && coffer__pending_save_index_name(&commit->index, path, "") &&
+           coffer__pending_save_index_name(&commit->fresh, path, COFFER__PENDING_SAVE_NEW) &&
+           coffer__pending_save_index_name(&commit->ready, path, COFFER__PENDING_SAVE_READY) &&
+           coffer__pending_save_index_name(&commit->forced, path, COMMIT_FORCED) &&
+           coffer__pending_save_index_name(&commit->old, path, COFFER__PENDING_SAVE_OLD) &&
+           coffer__path_beside(&commit->shadow, path, "", COFFER__PENDING_SAVE_OLD);
 }
 
 /* ---- whose names they are ---------------------------------------------------------------------------------------- */
@@ -98,12 +98,12 @@ static bool commit_make_names(coffer__commit *commit, const char *path)
 /* Fails unless there is nothing under the name, or a file that an interrupted save may have left. Without this check,
    anybody who can create files in a sticky folder could plant a .coffer-ready there and have the next save rename
    and remove files on their behalf. `moved` is true for a file that was renamed and not created, which keeps the
-   owner it had (coffer__saved_is_own). */
+   owner it had (coffer__pending_save_is_own). */
 static coffer_status commit_check_own(const coffer__commit *commit, const char *path, bool moved, coffer_error *err)
 {
     coffer__os_info file;
     const int os_error = coffer__os_inspect(path, false, &file);
-    if (os_error == ENOENT || (os_error == 0 && coffer__saved_is_own(&file, &commit->folder, moved))) {
+    if (os_error == ENOENT || (os_error == 0 && coffer__pending_save_is_own(&file, &commit->folder, moved))) {
         return COFFER_OK;
     }
     if (os_error != 0) {

@@ -44,7 +44,7 @@
 #include "coffer.h"
 #include "os.h"
 #include "paths.h"
-#include "saved.h"
+#include "pending_save.h"
 
 /* One save, from coffer__commit_open to coffer__commit_close. For one thread at a
    time. The folder is locked all that time, so other processes cannot save in it. */

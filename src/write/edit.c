@@ -64,7 +64,7 @@ typedef struct edit_job {
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
     bool by_new_file;  /* the file itself is not written to */
-    bool mends;        /* what follows is accepted of the file, and mended */
+    bool fixes;        /* what follows is accepted of the file, and fixed */
     bool loose;        /* values of its metadata are no strings */
     uint64_t end;      /* of its data, where bytes follow them; else its size */
     coffer__os_info info;
@@ -233,7 +233,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
     job->info = (coffer__os_info){ .kind = COFFER__OS_OTHER };
     job->fd = -1;
     job->by_new_file = false;
-    job->mends = false;
+    job->fixes = false;
     job->loose = false;
     job->end = UINT64_MAX;
     job->table = NULL;
@@ -347,22 +347,22 @@ static coffer_status edit_read_header_once(edit_job *job, coffer_error *err)
     return status == COFFER_OK ? coffer__packed_file_refuse(job->table, err) : status;
 }
 
-/* Whether a fault is one that is mended and was not accepted yet. It is from now on. */
+/* Whether a fault is one that is fixed and was not accepted yet. It is from now on. */
 static bool edit_accepts(edit_job *job, coffer_status status, const coffer_error *err)
 {
-    if (job->mends && status == COFFER_ERR_TRAILING_BYTES && job->end == UINT64_MAX) {
+    if (job->fixes && status == COFFER_ERR_TRAILING_BYTES && job->end == UINT64_MAX) {
         job->end = err->expected;
         return true;
     }
     /* NaN and Infinity are no JSON. Whatever else is none is refused again. */
     const bool is_value = status == COFFER_ERR_TYPE || status == COFFER_ERR_JSON;
-    const bool loose = job->mends && is_value && !job->loose;
+    const bool loose = job->fixes && is_value && !job->loose;
     job->loose = job->loose || loose;
     return loose;
 }
 
-/* A file that is to be mended is read again for each of its faults: there are two kinds. What is another fault after all is
-   reported by the last reading. Who mends has an error to fill. */
+/* A file that is to be fixed is read again for each of its faults: there are two kinds. What is another fault after all is
+   reported by the last reading. Who fixes has an error to fill. */
 static coffer_status edit_read_header(edit_job *job, coffer_error *err)
 {
     coffer_status status = edit_read_header_once(job, err);
@@ -826,7 +826,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__byte_sink *sink, coff
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__row row = {
+    const coffer__transfer_op row = {
         .source = &source, .offset = job->old_size, .at = job->fresh_size, .size = coffer_table_data_size(job->table)
     };
     parts.total = parts.before + row.size;
@@ -918,18 +918,18 @@ static uint64_t edit_trailing(const edit_job *job)
 
 /* What the bytes look like, as far as the first of them tell; only for zeros all are looked at. What cannot be read looks like
    nothing. */
-static void edit_look_at_trailing(const edit_job *job, coffer__edit_told *told)
+static void edit_look_at_trailing(const edit_job *job, coffer__edit_reported *reported)
 {
     uint8_t bytes[4096];
     uint64_t at = job->end;
     size_t done = 0;
-    told->trailing = edit_trailing(job);
-    told->looks = COFFER_OK;
-    if (told->trailing == 0 || coffer__os_read_at(job->fd, at, bytes, sizeof bytes, &done) != 0) {
+    reported->trailing = edit_trailing(job);
+    reported->looks = COFFER_OK;
+    if (reported->trailing == 0 || coffer__os_read_at(job->fd, at, bytes, sizeof bytes, &done) != 0) {
         return;
     }
-    told->tensors = done > 8 && coffer__load_u64le(bytes) <= told->trailing && bytes[8] == '{';
-    told->looks = coffer__sniff(bytes, done, NULL);
+    reported->tensors = done > 8 && coffer__load_u64le(bytes) <= reported->trailing && bytes[8] == '{';
+    reported->looks = coffer__sniff(bytes, done, NULL);
     bool zeros = true;
     while (zeros && done > 0) {
         for (size_t i = 0; i < done && zeros; i++) {
@@ -938,7 +938,9 @@ static void edit_look_at_trailing(const edit_job *job, coffer__edit_told *told)
         at += done;
         zeros = zeros && coffer__os_read_at(job->fd, at, bytes, sizeof bytes, &done) == 0;
     }
-    told->looks = zeros ? COFFER_ERR_IS_ZEROS : told->looks == COFFER_ERR_IS_ZEROS ? COFFER_OK : told->looks;
+    reported->looks = zeros                                    ? COFFER_ERR_IS_ZEROS
+                      : reported->looks == COFFER_ERR_IS_ZEROS ? COFFER_OK
+                                                               : reported->looks;
 }
 
 /* Cuts the file where its data end. A crash leaves all tensors, and all, some or none of the bytes after them: so nothing has
@@ -994,14 +996,14 @@ static uint64_t edit_lacking(const edit_job *job)
 }
 
 /* Reads, plans, and tells what there is to do. Nothing is written. */
-static coffer_status edit_read_and_tell(edit_job *job, const coffer_edit *edits, size_t count, coffer__edit_told *told,
-                                        coffer_error *err)
+static coffer_status edit_read_and_tell(edit_job *job, const coffer_edit *edits, size_t count,
+                                        coffer__edit_reported *reported, coffer_error *err)
 {
     const coffer_status status = edit_read_and_plan(job, edits, count, err);
-    told->lacking = edit_lacking(job);
-    told->loose = job->loose;
+    reported->lacking = edit_lacking(job);
+    reported->loose = job->loose;
     if (status == COFFER_OK) {
-        edit_look_at_trailing(job, told);
+        edit_look_at_trailing(job, reported);
     }
     return status;
 }
@@ -1009,11 +1011,11 @@ static coffer_status edit_read_and_tell(edit_job *job, const coffer_edit *edits,
 /* Chooses the way: see the top of this file for the order. A file that has these metadata already
    is not touched, unless a rewrite was asked for. `way` is set before the work is done, and
    coffer__edit_only hands it out only after success. */
-static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer__edit_told *told,
+static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer__edit_reported *reported,
                               coffer_error *err)
 {
-    coffer_edit_way *way = &told->way;
-    coffer_status status = edit_read_and_tell(job, edits, count, told, err);
+    coffer_edit_way *way = &reported->way;
+    coffer_status status = edit_read_and_tell(job, edits, count, reported, err);
     if (status == COFFER_OK && edit_trailing(job) > 0 && job->by_new_file) {
         job->options.mode = COFFER_EDIT_REWRITE; /* which copies the data and no more */
     } else if (status == COFFER_OK && edit_trailing(job) > 0) {
@@ -1041,10 +1043,10 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
    edit_open on is reported with the path that the caller gave, which may be a link to the file
    that was edited. */
 coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wanted, const coffer_edit_options *options,
-                                coffer__edit_told *told, coffer_error *err)
+                                coffer__edit_reported *reported, coffer_error *err)
 {
     edit_job job;
-    *told = (coffer__edit_told){ .way = COFFER_EDITED_NOTHING };
+    *reported = (coffer__edit_reported){ .way = COFFER_EDITED_NOTHING };
     coffer_status status = edit_init(&job, path, options, err);
     if (status != COFFER_OK) {
         return status;
@@ -1052,13 +1054,13 @@ coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wan
     job.only = wanted->only;
     job.renames = wanted->renames;
     job.aside = wanted->aside;
-    job.mends = wanted->mends;
+    job.fixes = wanted->fixes;
     status = edit_open(&job, path, err);
     if (status == COFFER_OK && coffer__undo_look(job.path.text) == COFFER__UNDO_COUNTS) {
         status = coffer__undo_fail(err, path);
     }
     if (status == COFFER_OK) {
-        status = edit_run(&job, wanted->edits, wanted->count, told, err);
+        status = edit_run(&job, wanted->edits, wanted->count, reported, err);
     }
     edit_close(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
@@ -1077,20 +1079,21 @@ static coffer_status edit_open_to_read(edit_job *job, const char *path, coffer_e
 
 /* Without a lock an editor may come in between; then a later edit fails, or finds that it needs other room. */
 coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *wanted,
-                                   const coffer_edit_options *options, coffer__edit_told *told, coffer_error *err)
+                                   const coffer_edit_options *options, coffer__edit_reported *reported,
+                                   coffer_error *err)
 {
     edit_job job;
-    *told = (coffer__edit_told){ .way = COFFER_EDITED_NOTHING };
+    *reported = (coffer__edit_reported){ .way = COFFER_EDITED_NOTHING };
     coffer_status status = edit_init(&job, path, options, err);
     if (status != COFFER_OK) {
         return status;
     }
     job.only = wanted->only;
     job.renames = wanted->renames;
-    job.mends = wanted->mends;
+    job.fixes = wanted->fixes;
     status = edit_open_to_read(&job, path, err);
     if (status == COFFER_OK) {
-        status = edit_read_and_tell(&job, wanted->edits, wanted->count, told, err);
+        status = edit_read_and_tell(&job, wanted->edits, wanted->count, reported, err);
     }
     edit_close(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
@@ -1100,11 +1103,11 @@ coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *
 coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
                                    const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
-    coffer__edit_told told;
+    coffer__edit_reported reported;
     const coffer__edit_wanted wanted = { .edits = edits, .count = count };
-    const coffer_status status = coffer__edit_only(path, &wanted, options, &told, err);
+    const coffer_status status = coffer__edit_only(path, &wanted, options, &reported, err);
     if (status == COFFER_OK && way != NULL) {
-        *way = told.way;
+        *way = reported.way;
     }
     return status;
 }
@@ -1122,7 +1125,7 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     job.options.read_only = false; /* the old header goes back into the file itself */
     /* A save is recovered before an edit. A file with the name of a save that does not count is ignored only if
        there is an edit to recover; otherwise recovering the save reports it. */
-    const coffer__interrupted interrupted = coffer__saved_interrupted(path);
+    const coffer__interrupted interrupted = coffer__pending_save_interrupted(path);
     if (interrupted == COFFER__INTERRUPTED_SAVE ||
         (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {
         return coffer__commit_recover(path, &job.allocator, err);

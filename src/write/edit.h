@@ -45,26 +45,27 @@ typedef struct coffer__edit_wanted {
     const coffer__os_info *only;
     const coffer__edit_aside *aside; /* NULL: the file itself is edited, or replaced */
     bool
-        mends; /* accept values of the metadata that are no strings, and bytes after the data: they become strings, and are
+        fixes; /* accept values of the metadata that are no strings, and bytes after the data: they become strings, and are
                    cut off */
 } coffer__edit_wanted;
 
 /* What was done. */
-typedef struct coffer__edit_told {
+typedef struct coffer__edit_reported {
     coffer_edit_way way;
     uint64_t lacking;    /* bytes by which the new header was longer than the space for it */
     bool loose;          /* values of the metadata were no strings */
     uint64_t trailing;   /* bytes that follow the data */
     coffer_status looks; /* what the trailing bytes look like: COFFER_ERR_IS_...; COFFER_OK: that is not known */
     bool tensors;        /* they begin like a file of tensors */
-} coffer__edit_told;
+} coffer__edit_reported;
 
 /* Does what coffer_edit_metadata does, and gives tensors other names. `told` counts only after success. */
 coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wanted, const coffer_edit_options *options,
-                                coffer__edit_told *told, coffer_error *err);
+                                coffer__edit_reported *reported, coffer_error *err);
 /* Says of such an edit how many bytes its new header lacks space for; told->way stays
    COFFER_EDITED_NOTHING. Nothing is locked or written. */
 coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *wanted,
-                                   const coffer_edit_options *options, coffer__edit_told *told, coffer_error *err);
+                                   const coffer_edit_options *options, coffer__edit_reported *reported,
+                                   coffer_error *err);
 
 #endif

@@ -259,7 +259,7 @@ static coffer_status fetch_plan(coffer__download *job, coffer_error *err)
     if (status == COFFER_OK && job->file_count == 0) {
         return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is selected to be fetched");
     }
-    if (status == COFFER_OK && job->model->several != NULL) {
+    if (status == COFFER_OK && job->model->sharded != NULL) {
         status = fetch_plan_index(job, err);
     }
     if (status == COFFER_OK && job->model->named_whole) {

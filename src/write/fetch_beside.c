@@ -273,10 +273,10 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
     }
     /* Files of a repository are asked for at the commit of the model's files, so that they fit
        them. */
-    coffer_status status = coffer__model_place(model, &made->place, err);
+    coffer_status status = coffer__model_dir_of(model, &made->place, err);
     if (status == COFFER_OK && model->listing.known) {
-        const coffer__location *door = coffer__web_door(model->web);
-        coffer__hub_folder(&door->hub, door->is_folder, made->folder);
+        const coffer__location *origin = coffer__web_origin(model->web);
+        coffer__hub_folder(&origin->hub, origin->is_folder, made->folder);
         made->listing = &model->listing;
     }
     if (status == COFFER_OK) {

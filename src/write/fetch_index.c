@@ -41,12 +41,12 @@ static void fetch_put_weights(const coffer__download *job, coffer__index_writer 
    for null are overwritten. */
 static void fetch_blank_records(const coffer__download *job, const coffer__index_writer *text, size_t at)
 {
-    const coffer__several *several = job->model->several;
+    const coffer__sharded *sharded = job->model->sharded;
     for (size_t i = 0; i < COFFER__INDEX_RECORDS; i++) {
-        const coffer__index_span *span = &several->records[i];
+        const coffer__index_span *span = &sharded->records[i];
         if (span->len >= 4) {
-            const bool before = span->from < several->total_size_from;
-            char *blank = text->out + (before ? at + span->from : text->size - (several->metadata_len - span->from));
+            const bool before = span->from < sharded->total_size_from;
+            char *blank = text->out + (before ? at + span->from : text->size - (sharded->metadata_len - span->from));
             memset(blank, ' ', span->len);
             memcpy(blank, "null", 4);
         }
@@ -58,11 +58,11 @@ static void fetch_blank_records(const coffer__download *job, const coffer__index
    publisher's spelling. While the text is measured there is nothing to overwrite. */
 static void fetch_put_metadata(const coffer__download *job, uint64_t total, coffer__index_writer *text)
 {
-    const coffer__several *several = job->model->several;
-    const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
+    const coffer__sharded *sharded = job->model->sharded;
+    const bool is_part = job->wanted != NULL || job->model->shard_count < sharded->file_count;
     const size_t at = text->size;
-    coffer__index_put_metadata(text, (coffer__name){ several->metadata, several->metadata_len },
-                               several->total_size_from, several->total_size_len, total);
+    coffer__index_put_metadata(text, (coffer__name){ sharded->metadata, sharded->metadata_len },
+                               sharded->total_size_from, sharded->total_size_len, total);
     if (is_part && text->out != NULL) {
         fetch_blank_records(job, text, at);
     }
@@ -105,11 +105,11 @@ static void fetch_index_name(const coffer__download *job, coffer__path *name)
    fetch_free, also after a failure. */
 coffer_status coffer__fetch_make_index(coffer__download *job, coffer__path *name, coffer_error *err)
 {
-    const coffer__several *several = job->model->several;
-    if (job->wanted == NULL && several->index.bytes != NULL) {
-        job->index = (const char *)several->index.bytes;
-        job->index_size = several->index.size;
-        return coffer__path_copy(name, several->index_path)
+    const coffer__sharded *sharded = job->model->sharded;
+    if (job->wanted == NULL && sharded->index.bytes != NULL) {
+        job->index = (const char *)sharded->index.bytes;
+        job->index_size = sharded->index.size;
+        return coffer__path_copy(name, sharded->index_path)
                    ? COFFER_OK
                    : coffer__fail(err, COFFER_ERR_IO, "the index's path is too long");
     }

@@ -368,7 +368,7 @@ static void publish_withdraw(const coffer__download *job)
    first, because there is no way back after the decision: a directory in the place of a file would
    otherwise stop the commit in its middle. `begun` is false again once it has been decided,
    and then nothing may be withdrawn. */
-static coffer_status publish_several(coffer__download *job, coffer__commit *commit, coffer_error *err)
+static coffer_status publish_sharded(coffer__download *job, coffer__commit *commit, coffer_error *err)
 {
     coffer_status status = publish_check(job, err);
     if (status == COFFER_OK) {
@@ -407,7 +407,7 @@ static coffer_status publish_names(coffer__download *job, coffer_error *err)
     }
     coffer_status status = publish_enter(job, &commit, err);
     if (status == COFFER_OK) {
-        status = publish_is_placed(&job->files[0]) ? publish_beside(job, err) : publish_several(job, &commit, err);
+        status = publish_is_placed(&job->files[0]) ? publish_beside(job, err) : publish_sharded(job, &commit, err);
     }
     coffer__commit_close(&commit);
     return status;
@@ -438,7 +438,7 @@ static coffer_status publish_hash(coffer__download *job, coffer__fetch_file *fil
     };
     coffer_status status = coffer__source_fd(&source, file->part.fd, err);
     if (status == COFFER_OK) {
-        const coffer__row row = {
+        const coffer__transfer_op row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found
         };
         status = coffer__transfer(&row, 1, &options, err);
@@ -522,7 +522,8 @@ static coffer_status publish_go_on(coffer__download *job, coffer_error *err)
     if (job->index == NULL) {
         return COFFER_OK;
     }
-    if (coffer__path_beside(&ready, job->index_target.text, "", COFFER__SAVED_READY) && coffer__os_exists(ready.text)) {
+    if (coffer__path_beside(&ready, job->index_target.text, "", COFFER__PENDING_SAVE_READY) &&
+        coffer__os_exists(ready.text)) {
         return publish_beside(job, err);
     }
     publish_withdraw(job);

@@ -51,7 +51,7 @@ static bool there_same_digest(coffer__download *job, coffer__fetch_file *file, i
     const coffer__transfer_options options = { .allocator = job->allocator };
     bool same = coffer__source_fd(&source, fd, NULL) == COFFER_OK;
     if (same) {
-        const coffer__row row = {
+        const coffer__transfer_op row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found
         };
         same = coffer__transfer(&row, 1, &options, NULL) == COFFER_OK &&

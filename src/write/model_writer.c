@@ -31,7 +31,7 @@
 #include "options.h"
 #include "os.h"
 #include "parts.h"
-#include "several.h"
+#include "sharded.h"
 #include "shards.h"
 #include "sort.h"
 #include "text.h"
@@ -269,7 +269,7 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_erro
     coffer__content nothing;
     const coffer_algorithm algorithm = writer->options.digests;
     if (writer->keeps.keeps_index) {
-        const coffer__whole *index = &writer->keeps.names->several->index;
+        const coffer__whole *index = &writer->keeps.names->sharded->index;
         return coffer__commit_begin(&writer->commit, index->bytes, index->size, err);
     }
     /* The empty file still is the list by which a crash is undone. */
@@ -775,8 +775,8 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
         const char *name = coffer_model_writer_shard_name(writer, i);
         const size_t len = coffer__text_len(name);
         memcpy(to, name, len);
-        memcpy(to + len, COFFER__SAVED_NEW, sizeof COFFER__SAVED_NEW);
-        names[i] = (coffer__name){ to, len + sizeof COFFER__SAVED_NEW - 1 };
+        memcpy(to + len, COFFER__PENDING_SAVE_NEW, sizeof COFFER__PENDING_SAVE_NEW);
+        names[i] = (coffer__name){ to, len + sizeof COFFER__PENDING_SAVE_NEW - 1 };
     }
 }
 
@@ -786,7 +786,7 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
 static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, coffer **model, coffer_error *err)
 {
     const size_t count = writer->shards.count;
-    const size_t text_size = writer->name_size + sizeof COFFER__SAVED_NEW;
+    const size_t text_size = writer->name_size + sizeof COFFER__PENDING_SAVE_NEW;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.allocator = &writer->allocator;
     options.max_header_size = writer->options.max_header_size;
@@ -800,7 +800,7 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     char *text = coffer__alloc_array(&writer->allocator, count, text_size, err);
     if (text != NULL) {
         model_writer_fresh_names(writer, names, text, text_size);
-        status = coffer__several_open_set(model, writer->commit.path.text, names, count, &options, err);
+        status = coffer__sharded_open_set(model, writer->commit.path.text, names, count, &options, err);
     }
     coffer__free_array(&writer->allocator, text, count, text_size);
     coffer__free_array(&writer->allocator, names, count, sizeof *names);

@@ -316,7 +316,7 @@ static coffer_status file_set_key(const file_job *job, coffer_header *header, bo
 {
     char text[2 + 20 + 1 + 64];
     uint8_t digest[32] = { 0 };
-    const coffer__row row = {
+    const coffer__transfer_op row = {
         .source = &job->shard->source, .size = job->shard->source.size, .algorithm = COFFER_SHA256, .digest = digest
     };
     const coffer__transfer_options transfer = { .allocator = &job->model->allocator,

@@ -70,8 +70,8 @@ static coffer_status record_content_open(record_content_job *job, const char *pa
         return status;
     }
     /* A set without an index has nowhere to record, and an index on a server cannot be replaced. */
-    const coffer__several *several = job->model->several;
-    if (several == NULL || several->index_path == NULL || job->model->web != NULL) {
+    const coffer__sharded *sharded = job->model->sharded;
+    if (sharded == NULL || sharded->index_path == NULL || job->model->web != NULL) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
                      "digests of the whole are recorded in the index of a local sharded model, and this has none");
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
@@ -186,7 +186,7 @@ static coffer_status record_content_run(record_content_job *job, const char *pat
     }
     coffer__path index;
     /* The path is copied, because closing the model releases it. */
-    (void)coffer__path_copy(&index, job->model->several->index_path);
+    (void)coffer__path_copy(&index, job->model->sharded->index_path);
     status = record_content_lock(job, index.text, err);
     if (status == COFFER_OK) {
         coffer_close(job->model);

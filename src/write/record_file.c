@@ -94,11 +94,11 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
     silent.struct_size = sizeof silent;
     silent.progress = NULL;
     const coffer__os_info *hashed = coffer__source_seen(&job->model->shards->source);
-    coffer__edit_told told;
+    coffer__edit_reported reported;
     const coffer__edit_wanted wanted = { .edits = &edit, .count = 1, .only = hashed };
-    const coffer_status status = coffer__edit_only(path, &wanted, &silent, &told, err);
+    const coffer_status status = coffer__edit_only(path, &wanted, &silent, &reported, err);
     if (status == COFFER_OK && way != NULL) {
-        *way = told.way;
+        *way = reported.way;
     }
     return status;
 }

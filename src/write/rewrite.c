@@ -18,8 +18,8 @@
 #include "model.h"
 #include "options.h"
 #include "os.h"
+#include "pending_save.h"
 #include "rewriting.h"
-#include "saved.h"
 #include "sort.h"
 #include "text.h"
 
@@ -161,7 +161,7 @@ static bool rewrite_name_indexed(coffer__path *target, const char *index)
     /* Cut the ending off. A name that is too short for it becomes empty, and the comparison below
        refuses it. */
     target->text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
-    return coffer__saved_index_name(&file, target->text, "") && strcmp(file.text, index) == 0;
+    return coffer__pending_save_index_name(&file, target->text, "") && strcmp(file.text, index) == 0;
 }
 
 /* Several files, which get an index if they have none. All that an index names must be open,
@@ -171,17 +171,17 @@ static bool rewrite_name_indexed(coffer__path *target, const char *index)
 static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer *model = rewrite->model;
-    const char *index = model->several->index_path;
+    const char *index = model->sharded->index_path;
     const bool follow = rewrite->options.follow_links;
     coffer__path *target = &rewrite->target;
     if (model->web != NULL) {
         return rewrite_no_place(err);
     }
-    if (index != NULL && model->shard_count != model->several->file_count) {
+    if (index != NULL && model->shard_count != model->sharded->file_count) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "only %u of the %u files of the model are open, and the others would be lost: open all of "
                             "them, or name another place for the new model (output)",
-                            (uint64_t)model->shard_count, (uint64_t)model->several->file_count);
+                            (uint64_t)model->shard_count, (uint64_t)model->sharded->file_count);
     }
     const bool named =
         index != NULL ? rewrite_name_indexed(target, index) : rewrite_name_set(target, model->shards->path);
@@ -203,7 +203,7 @@ static coffer_status rewrite_choose_target(coffer_rewrite *rewrite, coffer_error
 {
     const char *output = rewrite->options.output;
     if (output == NULL) {
-        return rewrite->model->several == NULL ? rewrite_hold_file(rewrite, err) : rewrite_hold_model(rewrite, err);
+        return rewrite->model->sharded == NULL ? rewrite_hold_file(rewrite, err) : rewrite_hold_model(rewrite, err);
     }
     return coffer__path_copy(&rewrite->target, output)
                ? COFFER_OK
@@ -726,8 +726,8 @@ static bool rewrite_has_new_headers(const coffer_rewrite *rewrite)
    these, too; in new files they are left out. */
 static bool rewrite_has_superseded(const coffer_rewrite *rewrite)
 {
-    const coffer__several *several = rewrite->model->several;
-    return several != NULL && several->superseded > 0;
+    const coffer__sharded *sharded = rewrite->model->sharded;
+    return sharded != NULL && sharded->superseded > 0;
 }
 
 /* Why new files have to be written, in the order of the reasons. Headers alone can change where the tensors stay; in several
@@ -749,8 +749,8 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
     if (rewrite_has_other_digests(rewrite) || (rewrite->renamed && rewrite_records_names(rewrite))) {
         return COFFER_REWRITE_FOR_DIGESTS;
     }
-    return model->several != NULL && !rewrite->keeps_names && rewrite_has_new_headers(rewrite)
-               ? COFFER_REWRITE_FOR_SEVERAL
+    return model->sharded != NULL && !rewrite->keeps_names && rewrite_has_new_headers(rewrite)
+               ? COFFER_REWRITE_FOR_SHARDED
                : COFFER_REWRITE_NO_REASON;
 }
 
@@ -766,15 +766,15 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
     }
     summary->way = rewrite_has_new_headers(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
     summary->copied = 0;
-    rewrite->publishes_headers = summary->way == COFFER_REWRITE_HEADERS && rewrite->model->several != NULL;
+    rewrite->publishes_headers = summary->way == COFFER_REWRITE_HEADERS && rewrite->model->sharded != NULL;
 }
 
 /* Of a set without an index, whose files get other names: a commit removes what an old index
    names, so the old files would stay beside the new ones. */
 static bool rewrite_leaves_files(const coffer_rewrite *rewrite)
 {
-    const coffer__several *several = rewrite->model->several;
-    return rewrite->options.output == NULL && several != NULL && several->index_path == NULL && !rewrite->keeps_names;
+    const coffer__sharded *sharded = rewrite->model->sharded;
+    return rewrite->options.output == NULL && sharded != NULL && sharded->index_path == NULL && !rewrite->keeps_names;
 }
 
 /* What the way needs: the names of new files must be free, and a header must have space. */

@@ -15,8 +15,8 @@
 #include "error.h"
 #include "model.h"
 #include "os.h"
+#include "pending_save.h"
 #include "rewriting.h"
-#include "saved.h"
 #include "sort.h"
 
 #include <errno.h>
@@ -103,7 +103,7 @@ static coffer_status rewrite_guard_open(rewrite_guard *guard)
             rewrite_guard_add(guard, seen);
         }
     }
-    const char *index = model->several != NULL && model->web == NULL ? model->several->index_path : NULL;
+    const char *index = model->sharded != NULL && model->web == NULL ? model->sharded->index_path : NULL;
     if (index != NULL && coffer__os_inspect(index, true, &info) == 0) {
         rewrite_guard_add(guard, &info);
     }
@@ -198,7 +198,7 @@ static coffer_status rewrite_guard_look_at_index(rewrite_guard *guard, const cha
 
 /* The names are the ones that the files will get, so rewrite->keeps_names must be decided
    before. */
-static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
+static coffer_status rewrite_guard_look_at_sharded(rewrite_guard *guard)
 {
     coffer__path path;
     bool own = false;
@@ -214,7 +214,8 @@ static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
         }
     }
     /* A name that is too long is the writer's to refuse. */
-    return coffer__saved_index_name(&path, target, "") ? rewrite_guard_look_at_index(guard, path.text) : COFFER_OK;
+    return coffer__pending_save_index_name(&path, target, "") ? rewrite_guard_look_at_index(guard, path.text)
+                                                              : COFFER_OK;
 }
 
 /* A single file that replaces itself needs no look: its writer replaces only the file that was
@@ -226,15 +227,15 @@ static coffer_status rewrite_guard_look_at_all(rewrite_guard *guard)
     coffer_rewrite *rewrite = guard->rewrite;
     const bool in_place = rewrite->options.output == NULL;
     /* One file that becomes one file. */
-    if (in_place && rewrite->model->several == NULL && rewrite->shards.count == 1) {
+    if (in_place && rewrite->model->sharded == NULL && rewrite->shards.count == 1) {
         return COFFER_OK;
     }
     const coffer_status status = rewrite_guard_look(guard, rewrite->target.text, &rewrite->owns_target);
     if (status != COFFER_OK) {
         return status;
     }
-    return rewrite->shards.count > 1 || (in_place && rewrite->model->several != NULL)
-               ? rewrite_guard_look_at_several(guard)
+    return rewrite->shards.count > 1 || (in_place && rewrite->model->sharded != NULL)
+               ? rewrite_guard_look_at_sharded(guard)
                : COFFER_OK;
 }
 
@@ -268,11 +269,11 @@ static coffer_status rewrite_look_again(const char *path, const coffer__os_info 
 static coffer_status rewrite_look_at_index_again(const coffer_rewrite *rewrite, coffer_error *err)
 {
     coffer__path index;
-    const coffer__several *several = rewrite->model->several;
-    if (several->index_path != NULL) {
-        return rewrite_look_again(several->index_path, &several->index.seen, err);
+    const coffer__sharded *sharded = rewrite->model->sharded;
+    if (sharded->index_path != NULL) {
+        return rewrite_look_again(sharded->index_path, &sharded->index.seen, err);
     }
-    if (!coffer__saved_index_name(&index, rewrite->target.text, "") || !coffer__os_exists(index.text)) {
+    if (!coffer__pending_save_index_name(&index, rewrite->target.text, "") || !coffer__os_exists(index.text)) {
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_CHANGED,
@@ -297,5 +298,5 @@ coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, cof
             return status;
         }
     }
-    return model->several == NULL ? COFFER_OK : rewrite_look_at_index_again(rewrite, err);
+    return model->sharded == NULL ? COFFER_OK : rewrite_look_at_index_again(rewrite, err);
 }

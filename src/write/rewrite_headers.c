@@ -34,9 +34,9 @@ static coffer__edit_wanted rewrite_wanted(const coffer_rewrite *rewrite, size_t 
 }
 
 /* Keeps what took longest: nothing, a clone, in place, a rewrite. An insertion is never asked for here. */
-static void rewrite_note_way(coffer_rewrite_summary *summary, const coffer__edit_told *told)
+static void rewrite_note_way(coffer_rewrite_summary *summary, const coffer__edit_reported *reported)
 {
-    summary->edited = told->way > summary->edited ? told->way : summary->edited;
+    summary->edited = reported->way > summary->edited ? reported->way : summary->edited;
 }
 
 /* Mode, slack and the rest have their defaults, so a header without space is made longer as by any edit. */
@@ -56,7 +56,7 @@ static coffer_edit_options rewrite_edit_options(const coffer_rewrite *rewrite, c
 
 coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_error *err)
 {
-    coffer__edit_told told;
+    coffer__edit_reported reported;
     coffer__edit_renames renames;
     size_t first = 0;
     const coffer *model = rewrite->model;
@@ -65,13 +65,13 @@ coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_er
     const coffer_edit_options options = rewrite_edit_options(rewrite, &unwatched);
     for (size_t i = 0; i < model->shard_count; i++) {
         const coffer__edit_wanted wanted = rewrite_wanted(rewrite, i, first, &renames);
-        const coffer_status status = coffer__edit_measure(model->shards[i].path, &wanted, &options, &told, err);
+        const coffer_status status = coffer__edit_measure(model->shards[i].path, &wanted, &options, &reported, err);
         if (status != COFFER_OK) {
             return status;
         }
-        summary->lacking = told.lacking > summary->lacking ? told.lacking : summary->lacking;
-        summary->lacking_count += told.lacking > 0;
-        summary->lacking_size += told.lacking > 0 ? coffer_shard_size(model, i) : 0;
+        summary->lacking = reported.lacking > summary->lacking ? reported.lacking : summary->lacking;
+        summary->lacking_count += reported.lacking > 0;
+        summary->lacking_size += reported.lacking > 0 ? coffer_shard_size(model, i) : 0;
         first += coffer_table_count(model->shards[i].table);
     }
     return COFFER_OK;
@@ -81,7 +81,7 @@ coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_er
 coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model_writer *files,
                                            const coffer_read_options *read, coffer_error *err)
 {
-    coffer__edit_told told;
+    coffer__edit_reported reported;
     coffer__edit_renames renames;
     coffer__path file;
     coffer__path fresh;
@@ -99,9 +99,9 @@ coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model
         const coffer__edit_aside aside = { .fresh = fresh.text,
                                            .head = coffer__commit_head_name(&head, file.text) ? head.text : NULL };
         wanted.aside = &aside;
-        status = coffer__edit_only(model->shards[i].path, &wanted, &options, &told, err);
+        status = coffer__edit_only(model->shards[i].path, &wanted, &options, &reported, err);
         if (status == COFFER_OK) {
-            rewrite_note_way(&rewrite->summary, &told);
+            rewrite_note_way(&rewrite->summary, &reported);
             coffer__model_writer_adopt(files, i);
         }
         first += coffer_table_count(model->shards[i].table);
@@ -113,15 +113,15 @@ coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model
    with COFFER_ERR_CHANGED and that editor's work stays. */
 coffer_status coffer__rewrite_header(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
 {
-    coffer__edit_told told;
+    coffer__edit_reported reported;
     coffer__edit_renames renames;
     const coffer_edit_options options = rewrite_edit_options(rewrite, read);
     const coffer__edit_wanted wanted = rewrite_wanted(rewrite, 0, 0, &renames);
     (void)coffer__os_close(rewrite->lock);
     rewrite->lock = -1;
-    const coffer_status status = coffer__edit_only(rewrite->model->shards->path, &wanted, &options, &told, err);
+    const coffer_status status = coffer__edit_only(rewrite->model->shards->path, &wanted, &options, &reported, err);
     if (status == COFFER_OK) {
-        rewrite_note_way(&rewrite->summary, &told);
+        rewrite_note_way(&rewrite->summary, &reported);
     }
     return status;
 }

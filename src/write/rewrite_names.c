@@ -27,7 +27,7 @@ bool coffer__rewrite_can_keep_names(const coffer_rewrite *rewrite)
 {
     const coffer *model = rewrite->model;
     const coffer_rewrite_options *options = &rewrite->options;
-    if (options->output != NULL || options->max_shard_size != 0 || model->several == NULL ||
+    if (options->output != NULL || options->max_shard_size != 0 || model->sharded == NULL ||
         rewrite->shards.count != model->shard_count) {
         return false;
     }

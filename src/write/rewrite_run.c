@@ -65,8 +65,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
    since the old ones and their index have to go. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
-    const bool replaces_several = rewrite->options.output == NULL && rewrite->model->several != NULL;
-    return rewrite->shards.count == 1 && !replaces_several ? rewrite_open_file(rewrite, target, err)
+    const bool replaces_sharded = rewrite->options.output == NULL && rewrite->model->sharded != NULL;
+    return rewrite->shards.count == 1 && !replaces_sharded ? rewrite_open_file(rewrite, target, err)
                                                            : rewrite_open_files(rewrite, target, err);
 }
 

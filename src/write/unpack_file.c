@@ -41,7 +41,7 @@ static coffer_status unpack_file_write(coffer__byte_sink *sink, const coffer__sh
     uint8_t recorded[32];
     uint8_t written[32];
     const coffer__byte_source *source = &shard->source;
-    const coffer__row row = { .source = source, .size = source->size };
+    const coffer__transfer_op row = { .source = source, .size = source->size };
     coffer_status status = sink->ops->reserve(sink, source->size, err);
     if (status == COFFER_OK) {
         status = coffer__land_in_sink(sink, &row, 1, transfer, err);

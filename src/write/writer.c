@@ -19,6 +19,7 @@
 #include "alloc.h"
 #include "coffer.h"
 #include "error.h"
+#include "lazy_verify.h"
 #include "model.h"
 #include "options.h"
 #include "os.h"
@@ -28,7 +29,6 @@
 #include "sort.h"
 #include "table.h"
 #include "transfer.h"
-#include "trust.h"
 #include "writer_check.h"
 #include "writer_digests.h"
 #include "writer_own.h"
@@ -500,8 +500,8 @@ typedef struct writer_copies {
     const coffer_copy *all;
     size_t count;
     /* Both arrays have `count` entries and are allocated once for a call. */
-    uint32_t *order;    /* by place in the new file */
-    coffer__row *moves; /* `count` of them, or fewer */
+    uint32_t *order;            /* by place in the new file */
+    coffer__transfer_op *moves; /* `count` of them, or fewer */
     size_t move_count;
     size_t steady; /* copies in `order` before those that go through memory */
 } writer_copies;
@@ -517,7 +517,7 @@ static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint
 static bool writer_copy_is_unstable(const writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
-    return coffer__trust_is_unstable(coffer__model_shard(copy->model, copy->tensor));
+    return coffer__lazy_verify_is_unstable(coffer__model_shard(copy->model, copy->tensor));
 }
 
 /* By place in the new file, those that go through memory last. Empty tensors may share a place;
@@ -558,13 +558,13 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
 static void writer_plan_move(writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
-    const coffer__row move = {
+    const coffer__transfer_op move = {
         .source = &coffer__model_shard(copy->model, copy->tensor)->source,
         .offset = copy->tensor->offset,
         .at = writer_copy_target(copies, i)->offset,
         .size = copy->tensor->size,
     };
-    coffer__row *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
+    coffer__transfer_op *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
     if (last != NULL && last->source == move.source && last->offset + last->size == move.offset &&
         last->at + last->size == move.at) {
         last->size += move.size;
@@ -654,8 +654,8 @@ static coffer_status writer_admit_copies(coffer_writer *writer, const writer_cop
 /* A move could not be read. A move may cover many tensors, so this names the one at the offset
    that the error states, or else the first one of the move, and its file. It searches all copies:
    a failure is rare, and an index of places would be kept for nothing else. */
-static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__row *move, coffer_status status,
-                                        coffer_error *err)
+static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__transfer_op *move,
+                                        coffer_status status, coffer_error *err)
 {
     const uint64_t at = err == NULL || err->offset < move->offset || err->offset - move->offset >= move->size
                             ? move->offset
@@ -704,7 +704,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     /* One digest and one row for each steady copy, in the order of the copies. */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] =
         coffer__alloc_array(&writer->allocator, copies->steady, sizeof *data, err);
-    coffer__row *rows = coffer__alloc_array(&writer->allocator, copies->steady, sizeof *rows, err);
+    coffer__transfer_op *rows = coffer__alloc_array(&writer->allocator, copies->steady, sizeof *rows, err);
     size_t failed = copies->steady;
     coffer__transfer_options hashing = *options;
     /* A failure is about a row of the hashing, not about a move. */
@@ -727,8 +727,8 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
         const coffer_copy *copy = &copies->all[copies->order[i]];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
         /* With another algorithm the tensor stays due, and writer_copy_steady verifies it by its own. */
-        if (shard->recorded.algorithm == writer->digests.algorithm && coffer__trust_is_due(shard, copy->tensor)) {
-            status = coffer__trust_judge(copy->model, copy->tensor, data[i], err);
+        if (shard->recorded.algorithm == writer->digests.algorithm && coffer__lazy_verify_is_due(shard, copy->tensor)) {
+            status = coffer__lazy_verify_judge(copy->model, copy->tensor, data[i], err);
         }
     }
     coffer__os_mutex_lock(&writer->mutex);
@@ -762,7 +762,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
     }
     for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
-        status = coffer__trust_tensor(copy->model, copy->tensor, options, err);
+        status = coffer__lazy_verify_tensor(copy->model, copy->tensor, options, err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -789,7 +789,7 @@ typedef struct writer_batch {
     size_t size;
     uint8_t *bytes;
     coffer_read_target *targets;
-    coffer__row *rows;
+    coffer__transfer_op *rows;
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } writer_batch;
 
@@ -806,7 +806,7 @@ static void writer_fill_batch(writer_batch *batch)
     const coffer_copy *first = writer_batch_copy(batch, 0);
     batch->count = 1;
     batch->size = (size_t)first->tensor->size;
-    /* A batch ends at another model, since coffer__trust_read reads from one. */
+    /* A batch ends at another model, since coffer__lazy_verify_read reads from one. */
     while (batch->first + batch->count < batch->copies->count) {
         const coffer_copy *next = writer_batch_copy(batch, batch->count);
         if (next->model != first->model || batch->size > WRITER_BATCH_SIZE ||
@@ -857,7 +857,7 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
     for (size_t i = 0; i < batch->count; i++) {
         const coffer_tensor *tensor = writer_batch_copy(batch, i)->tensor;
         batch->targets[i] = (coffer_read_target){ tensor, batch->bytes + at, tensor->size };
-        batch->rows[i] = (coffer__row){
+        batch->rows[i] = (coffer__transfer_op){
             .map = batch->bytes + at, .size = tensor->size, .algorithm = algorithm, .digest = batch->data[i]
         };
         at += (size_t)tensor->size;
@@ -889,7 +889,7 @@ static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch
     const coffer_algorithm algorithm = writer->digests.algorithm;
     writer_plan_batch(batch, algorithm);
     coffer_status status =
-        coffer__trust_read(writer_batch_copy(batch, 0)->model, batch->targets, batch->count, options, err);
+        coffer__lazy_verify_read(writer_batch_copy(batch, 0)->model, batch->targets, batch->count, options, err);
     if (status == COFFER_OK && algorithm != COFFER_NO_ALGORITHM) {
         status = writer_hash_batch(writer, batch, err);
     }

@@ -15,7 +15,7 @@ typedef struct carries_job {
     const coffer__carry *carries;
     size_t count;
     uint32_t *order; /* numbers of carries */
-    coffer__row *rows;
+    coffer__transfer_op *rows;
 } carries_job;
 
 static const coffer_tensor *carries_target(const carries_job *job, size_t i)
@@ -82,7 +82,7 @@ static bool carries_has_holes(const carries_job *job)
 {
     const coffer__byte_source *seen = NULL;
     for (size_t i = 0; i < job->count; i++) {
-        const coffer__row *row = &job->rows[i];
+        const coffer__transfer_op *row = &job->rows[i];
         if (row->source != seen && row->box == NULL && coffer__source_has_holes(row->source)) {
             return true;
         }

@@ -12,8 +12,8 @@
 
 /* One whole tensor. */
 typedef struct coffer__carry {
-    size_t to;       /* its number in the declaration */
-    coffer__row row; /* of as many bytes as the tensor has; `at`, `to` and `digest` are not read */
+    size_t to;               /* its number in the declaration */
+    coffer__transfer_op row; /* of as many bytes as the tensor has; `at`, `to` and `digest` are not read */
 } coffer__carry;
 
 /*

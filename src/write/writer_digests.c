@@ -255,7 +255,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     coffer__byte_source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);
-    coffer__row *rows = coffer__alloc_array(&digests->allocator, digests->count, sizeof *rows, err);
+    coffer__transfer_op *rows = coffer__alloc_array(&digests->allocator, digests->count, sizeof *rows, err);
     if (rows == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -263,11 +263,11 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
         const coffer_tensor *tensor = coffer_header_at(digests->header, i);
         if (!digests->tensors[i].done) {
             /* The digest goes straight to its tensor. */
-            rows[row_count++] = (coffer__row){ .source = &source,
-                                               .offset = tensor->offset,
-                                               .size = tensor->size,
-                                               .algorithm = digests->algorithm,
-                                               .digest = digests->tensors[i].data };
+            rows[row_count++] = (coffer__transfer_op){ .source = &source,
+                                                       .offset = tensor->offset,
+                                                       .size = tensor->size,
+                                                       .algorithm = digests->algorithm,
+                                                       .digest = digests->tensors[i].data };
         }
     }
     const coffer__transfer_options options = { .allocator = &digests->allocator };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder for each kind of finding of coffer doctor, and for each way in which one comes about that differs in what mends it. Each
+"""A folder for each kind of finding of coffer doctor, and for each way in which one comes about that differs in what fixes it. Each
 function fills a folder and returns the options that doctor needs to see it."""
 
 import hashlib

@@ -116,14 +116,14 @@ def test_help_of_each_command(command):
     (["meta", "f", "--recover", "--rewrite"],
      "coffer meta: --recover cannot be combined with other options; edit afterwards\nTry: coffer meta --help\n"),
     (["meta", "f", "key", "--unset", "a"],
-     "coffer meta: a KEY is for showing, and excludes --set, --unset, --rewrite, --recover and --mend\n"
+     "coffer meta: a KEY is for showing, and excludes --set, --unset, --rewrite, --recover and --fix\n"
      "Try: coffer meta --help\n"),
     (["get", "f", "x", "--format=raw", "-o", ""],
      "coffer get: the output file has an empty name\nTry: coffer get --help\n"),
     (["hash", "f", "-o", ""], "coffer hash: the output file has an empty name\nTry: coffer hash --help\n"),
     (["stats", "f", "--plot", ""], "coffer stats: the output file has an empty name\nTry: coffer stats --help\n"),
     (["meta", "f", "-f"],
-     "coffer meta: --follow-links needs --set, --unset, --rewrite, --recover or --mend\nTry: coffer meta --help\n"),
+     "coffer meta: --follow-links needs --set, --unset, --rewrite, --recover or --fix\nTry: coffer meta --help\n"),
 ])
 def test_wrong_usage(arguments, message):
     result = coffer(*arguments)

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from model_files import make
-from test_cli_mix import bytes_of, entry, numbers, pair, peft, values_of
+from test_cli_merging import bytes_of, entry, numbers, pair, peft, values_of
 from test_cli_rewrite import CLI, run, tensors_of
 from web_server import Server
 

@@ -2,7 +2,7 @@
 """The pickle machine against Python's own: what Python pickles comes back the same, and what Python's opcodes make of any
 stream is what ours make of it.
 
-Python's unpickler would import and call. Here it is its pure Python twin with stand-ins for what is imported: a Name is what a
+Python's unpickler would import and call. Here it is its pure Python twin with lazy tensors for what is imported: a Name is what a
 global would be, a Call what calling one would give, and both take items and states as our nodes do.
 """
 

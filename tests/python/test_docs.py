@@ -232,7 +232,7 @@ def test_program(block, folder):
 @pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if b.language in ("c", "cpp") and not is_program(b)], ids=str)
 def test_piece(block, tmp_path):
     """A piece is code of a file as it stands, or of a function: one of the two has to compile."""
-    context, name = (CONTEXT, "piece.c") if block.language == "c" else (CONTEXT_CPP, "piece.cpp")
+    context, name = (CONTEXT, "transfer_chunk.c") if block.language == "c" else (CONTEXT_CPP, "piece.cpp")
     as_file = f"{context}\n#line {block.line + 1} \"{block.document.name}\"\n{block.text}"
     in_function = f"{context}\nint piece(void);\nint piece(void)\n{{\n#line {block.line + 1} \"{block.document.name}\"\n" \
                   f"{block.text}\n    return 0;\n}}\n"

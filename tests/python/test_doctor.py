@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer doctor: each defect is planted alone, and exactly that one is found; commands that say they mend do."""
+"""coffer doctor: each defect is planted alone, and exactly that one is found; commands that say they fix do."""
 
 import hashlib
 import json
@@ -55,16 +55,16 @@ def found(path, *options, code=None):
 
 
 def look(path, kind, command, *options):
-    """What is not known to be safe is not offered as a mend. Returns the reason."""
+    """What is not known to be safe is not offered as a fix. Returns the reason."""
     [finding] = [f for f in examine(path, *options)["findings"] if f["kind"] == kind]
-    assert not finding["mends"] and (finding["command"] or "").startswith(command), finding
+    assert not finding["fixes"] and (finding["command"] or "").startswith(command), finding
     return finding["reason"]
 
 
-def mend(path, kind, *options, cwd=None):
-    """Runs the command that mends the findings of a kind, and looks again: none of them is left. Returns the command."""
+def fix(path, kind, *options, cwd=None):
+    """Runs the command that fixes the findings of a kind, and looks again: none of them is left. Returns the command."""
     [finding] = [f for f in examine(path, *options)["findings"] if f["kind"] == kind]
-    assert finding["mends"]
+    assert finding["fixes"]
     subprocess.run(["bash", "-ec", finding["command"]], check=True, env=SHELL, cwd=cwd, capture_output=True, timeout=60)
     return finding["command"]
 
@@ -149,7 +149,7 @@ def test_tied_embeddings(tied, head, expected, tmp_path):
     assert found(path) == expected
     if expected and tied:
         look(path, "tied_twice", f"coffer doctor {path} --data")
-        mend(path, "tied_twice", "--data")
+        fix(path, "tied_twice", "--data")
         assert found(path) == []
 
 
@@ -260,15 +260,15 @@ def test_files_that_only_their_end_or_their_metadata_keep_from_being_opened(shar
     whole = (path / name).read_bytes()
     (path / name).write_bytes(whole + b"\7" * 9)
     assert found(path) == [("error", "broken_file", name, None)]
-    mend(path, "broken_file")
+    fix(path, "broken_file")
     assert (path / name).read_bytes() == whole and found(path) == []
     (path / name).write_bytes(whole + whole)
-    assert look(path, "broken_file", "coffer meta --mend --dry-run").endswith("; they look like another file of tensors")
+    assert look(path, "broken_file", "coffer meta --fix --dry-run").endswith("; they look like another file of tensors")
     (path / name).write_bytes(whole + b"Entry not found")
     [finding] = [f for f in examine(path)["findings"] if f["kind"] == "broken_file"]
-    assert finding["reason"].endswith("; they look like text") and finding["mends"]
+    assert finding["reason"].endswith("; they look like text") and finding["fixes"]
     (path / name).write_bytes(whole.replace(b'"pt"', b"1234"))
-    mend(path, "broken_file")
+    fix(path, "broken_file")
     assert [kind for _, kind, _, _ in found(path)] == ["format"]
 
 
@@ -291,7 +291,7 @@ def test_a_tensor_that_the_index_does_not_name(tmp_path):
     write_json(path / "model.safetensors.index.json", index)
     kinds = [kind for _, kind, _, _ in found(path)]
     assert "unindexed" in kinds
-    assert mend(path, "unindexed").startswith("coffer index")
+    assert fix(path, "unindexed").startswith("coffer index")
     assert found(path) == []
 
 
@@ -302,7 +302,7 @@ def test_a_wrong_total_size(tmp_path):
     index["metadata"]["total_size"] += 1
     write_json(path / "model.safetensors.index.json", index)
     assert found(path) == [("note", "total_size", "model.safetensors.index.json", None)]
-    mend(path, "total_size")
+    fix(path, "total_size")
     assert found(path) == [] and json.loads((path / "model.safetensors.index.json").read_text())["metadata"] == \
         {**index["metadata"], "total_size": index["metadata"]["total_size"] - 1}
 
@@ -312,7 +312,7 @@ def test_files_without_their_index(tmp_path):
     first, second = write_sharded(path)
     (path / "model.safetensors.index.json").unlink()
     assert found(path) == [("warning", "no_index", first, None)]
-    mend(path, "no_index")
+    fix(path, "no_index")
     assert found(path) == []
     (path / "model.safetensors.index.json").unlink()
     (path / second).unlink()
@@ -325,7 +325,7 @@ def test_a_file_of_an_older_save_beside_an_index(tmp_path):
     shutil.copy(path / first, path / "model-00003-of-00003.safetensors")
     assert found(path) == [("warning", "unindexed_file", "model-00003-of-00003.safetensors", None)]
     look(path, "unindexed_file", f"coffer doctor {path} --data")
-    mend(path, "unindexed_file", "--data")
+    fix(path, "unindexed_file", "--data")
     assert found(path) == []
 
 
@@ -353,7 +353,7 @@ def test_an_interrupted_save(tmp_path):
     write_sharded(path)
     shutil.copy(path / "model.safetensors.index.json", path / "model.safetensors.index.json.coffer-new")
     assert found(path) == [("warning", "leftover", "model.safetensors.index.json.coffer-new", None)]
-    assert "meta --recover" in mend(path, "leftover")
+    assert "meta --recover" in fix(path, "leftover")
     assert found(path) == []
 
 
@@ -601,7 +601,7 @@ def test_hostile_names(name, tmp_path):
     (path / name).symlink_to(tmp_path / "outside")
     (tmp_path / "outside").write_bytes(b"")
     for command in ("link_outside", "tied_twice"):
-        shown = mend(path, command, "--data")
+        shown = fix(path, command, "--data")
         assert all(c.isprintable() for c in shown)
     (path / name).unlink()
     assert found(path) == []
@@ -636,7 +636,7 @@ def test_pipes_links_and_files_that_cannot_be_read(tmp_path):
     (path / "tokenizer.json").unlink()
     (path / "tokenizer.json").symlink_to(tmp_path / "outside.json")
     assert found(path) == [("warning", "link_outside", "tokenizer.json", None)]
-    mend(path, "link_outside")
+    fix(path, "link_outside")
     assert found(path) == [] and not (path / "tokenizer.json").is_symlink()
     (path / "loop").symlink_to(path)
     (path / "self").symlink_to("self")
@@ -675,7 +675,7 @@ def test_an_edit_that_was_interrupted(tmp_path):
     raw = interrupt_an_edit(str(model))
     for what in (path, model):
         assert found(what) == [("error", "leftover", "model.safetensors.coffer-undo", None)]
-    mend(path, "leftover")
+    fix(path, "leftover")
     assert found(path) == [] and model.read_bytes() == raw
 
 

@@ -9,7 +9,7 @@ import pytest
 from doctor_models import FAMILIES, H, V, tensor_of, tensors_of, write_family, write_json, write_sharded
 from hub_server import Hub, Repository
 from model_files import floats, make
-from test_doctor import CLI, SHELL, examine, found, mend, run
+from test_doctor import CLI, SHELL, examine, found, fix, run
 from web_server import Server
 
 NORM = "model.norm.weight"
@@ -66,7 +66,7 @@ def test_what_shows_more_shows_it(tmp_path, base):
     findings = [f for f in examine(path, "--against", base, "--data")["findings"] if f["kind"].startswith("against")]
     assert {f["kind"] for f in findings} == {"against_extra", "against_data", "against_config"}
     for finding in findings:
-        assert not finding["mends"]
+        assert not finding["fixes"]
         shown = subprocess.run(["bash", "-c", finding["command"]], env=SHELL, capture_output=True, text=True, timeout=60, check=False)
         assert shown.returncode == 1 and (finding["tensor"] or "gelu") in shown.stdout, finding
 
@@ -126,7 +126,7 @@ def test_files(tmp_path, base):
     write_json(base / "chat_template.jinja", {})
     assert against(path, base) == [("note", "against_file", "chat_template.jinja", None)]
     assert against(base, path) == []
-    mend(path, "against_file", "--against", base)
+    fix(path, "against_file", "--against", base)
     assert against(path, base) == []
     (path / "config.json").unlink()
     assert against(path, base) == [("warning", "against_file", "config.json", None)]

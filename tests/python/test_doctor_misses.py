@@ -18,7 +18,7 @@ from doctor_models import (
     write_weights,
 )
 from model_files import make
-from test_doctor import examine, found, mend, run
+from test_doctor import examine, found, fix, run
 from test_growth import FACTOR, MAX, count_work
 
 LLAMA = FAMILIES["llama"][1]
@@ -52,7 +52,7 @@ def test_names_that_wrappers_changed(change, tmp_path):
     path = renamed(tmp_path / "m", change)
     [(weight, kind, file, tensor)] = found(path)
     assert (weight, kind, file) == ("error", "wrapped_names", MODEL) and change(tensor) != tensor
-    assert "--map unwrap" in mend(path, "wrapped_names")
+    assert "--map unwrap" in fix(path, "wrapped_names")
     assert found(path, "--data") == []
 
 
@@ -66,7 +66,7 @@ def test_several_files_whose_names_wrappers_changed(tmp_path):
     index["weight_map"] = {f"module.{name}": file for name, file in index["weight_map"].items()}
     write_json(path / f"{MODEL}.index.json", index)
     assert [kind for _, kind, _, _ in found(path)] == ["wrapped_names"]
-    mend(path, "wrapped_names")
+    fix(path, "wrapped_names")
     assert found(path) == []
 
 
@@ -76,7 +76,7 @@ def test_no_map_is_offered_where_two_tensors_would_have_one_name(tmp_path):
     tensors["module._orig_mod.lm_head.weight"] = tensors["module.lm_head.weight"]
     write_weights(path / MODEL, tensors)
     [finding] = examine(path)["findings"]
-    assert finding["kind"] == "wrapped_names" and finding["command"] is None and not finding["mends"]
+    assert finding["kind"] == "wrapped_names" and finding["command"] is None and not finding["fixes"]
 
 
 def test_a_part_that_is_called_module_is_no_wrapper(tmp_path):
@@ -99,7 +99,7 @@ def test_a_prefix_that_is_missing_where_output_embeddings_are(family, prefix, tm
     names = {**FAMILIES[family][1], **shapes}
     write_weights(path / MODEL, tensors_of({name.removeprefix(prefix): shape for name, shape in names.items()}))
     assert found(path) == [("warning", "prefix_missing", MODEL, None)]
-    mend(path, "prefix_missing")
+    fix(path, "prefix_missing")
     assert found(path) == []
 
 
@@ -114,7 +114,7 @@ def test_a_name_that_differs_by_case(name, tmp_path):
     wrong = name.replace("norm", "Norm").replace("up_proj", "Up_Proj").replace("embed", "EMBED").replace("lm_", "LM_")
     path = renamed(tmp_path / "m", lambda n: wrong if n == name else n)
     assert ("error", "name_case", MODEL, wrong) in found(path)
-    mend(path, "name_case")
+    fix(path, "name_case")
     assert found(path) == []
 
 
@@ -174,7 +174,7 @@ def test_a_file_whose_name_differs_by_case(name, tmp_path):
     path = write_family(tmp_path / "m", "llama")
     (path / name).rename(path / name.capitalize())
     assert ("warning", "file_case", name.capitalize(), None) in found(path)
-    mend(path, "file_case")
+    fix(path, "file_case")
     assert found(path) == []
 
 
@@ -241,7 +241,7 @@ def test_metadata_without_a_format(tmp_path):
         make(path / MODEL, tensors_of(LLAMA), metadata)
         assert found(path) == [(weight, "format", MODEL, None)], metadata
         if metadata != {"format": "np"}:
-            mend(path, "format")
+            fix(path, "format")
             assert found(path) == []
     for sound in ("pt", "tf", "flax", "mlx"):
         make(path / MODEL, tensors_of(LLAMA), {"format": sound, "license": "mit"})

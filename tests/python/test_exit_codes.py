@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 from model_files import make
-from test_cli_mix import entry
+from test_cli_merging import entry
 from test_cli_rewrite import CLI
 
 # Each takes FILE and ends in its exit codes for a missing file and for a damaged one. `diff` and `scan` answer with 1, so what

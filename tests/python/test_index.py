@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer index: the index of a model of several files, written or mended from their headers, and nothing else."""
+"""coffer index: the index of a model of several files, written or fixed from their headers, and nothing else."""
 
 import json
 import os
@@ -140,7 +140,7 @@ def test_an_interrupted_save_comes_first(model):
 
 
 def test_the_index_says_which_of_two_copies_counts(model):
-    """A checkpoint that was saved over an older one: as long as all names are in the index, it is mended and keeps saying so."""
+    """A checkpoint that was saved over an older one: as long as all names are in the index, it is fixed and keeps saying so."""
     first, second = (f"model-0000{i}-of-00003.safetensors" for i in (1, 2))
     right = json.loads((model / INDEX).read_text())
     for name, file in right["weight_map"].items():

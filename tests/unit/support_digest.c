@@ -105,10 +105,10 @@ coffer_status set_key(const char *name, const char *key, const char *value, coff
 
 int tell(void *ctx, uint64_t done, uint64_t total)
 {
-    telling *told = ctx;
-    assert_true(done >= told->last);
+    telling *reported = ctx;
+    assert_true(done >= reported->last);
     assert_true(done <= total);
-    told->last = done;
-    told->total = total;
-    return ++told->calls == told->stop_at;
+    reported->last = done;
+    reported->total = total;
+    return ++reported->calls == reported->stop_at;
 }

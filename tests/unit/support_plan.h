@@ -32,7 +32,7 @@ typedef struct made {
     uint64_t cancel_at; /* bytes that it was told of; 0: never */
     uint64_t lies_from; /* bytes that were told of from which on reads give other bytes; 0: never */
     bool lies;
-    uint64_t told;
+    uint64_t reported;
 } made;
 
 /* For cmocka: opens made_crcs, before all tests of a program that makes CRCs. */

@@ -108,7 +108,7 @@ static void a_transfer_ends(void **state)
         assert_non_null(got);
         const coffer__byte_source source = make_stuck(&there, 9 * MIB, serves != 0);
         const coffer__transfer_options options = make_options(&last);
-        const coffer__row row = { .source = &source, .size = 9 * MIB, .to = got };
+        const coffer__transfer_op row = { .source = &source, .size = 9 * MIB, .to = got };
         assert_int_equal(coffer__transfer(&row, 1, &options, &err), COFFER_ERR_CANCELLED);
         assert_int_equal(err.code, COFFER_ERR_CANCELLED);
         assert_true(atomic_load(&there.waiting) >= 1);
@@ -127,7 +127,7 @@ static void hashing_ends(void **state)
         uint8_t digests[2][32];
         const coffer__byte_source source = make_stuck(&there, 8 * MIB, serves != 0);
         const coffer__transfer_options options = make_options(&last);
-        const coffer__row rows[] = {
+        const coffer__transfer_op rows[] = {
             { .source = &source, .size = 4 * MIB, .algorithm = COFFER_SHA256, .digest = digests[0] },
             { .source = &source, .offset = 4 * MIB, .size = 4 * MIB, .algorithm = COFFER_SHA256, .digest = digests[1] },
         };
@@ -160,7 +160,7 @@ static void moving_ends(void **state)
     const coffer__transfer_options options = make_options(&last);
     const coffer__sink_ops ops = { .write_at = refuse };
     coffer__byte_sink sink = { .ops = &ops };
-    const coffer__row move = { .source = &source, .size = 9 * MIB };
+    const coffer__transfer_op move = { .source = &source, .size = 9 * MIB };
     assert_int_equal(coffer__land_in_sink(&sink, &move, 1, &options, &err), COFFER_ERR_CANCELLED);
     assert_int_equal(err.code, COFFER_ERR_CANCELLED);
     assert_true(atomic_load(&there.waiting) >= 1);

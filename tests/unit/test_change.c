@@ -162,7 +162,7 @@ static void test_long_runs(void **state)
     const size_t begin = 2;
     size_t at = 0;
     coffer__checksum sums[3];
-    coffer__row rows[3];
+    coffer__transfer_op rows[3];
     coffer__byte_source source;
     coffer__byte_sink sink;
     char to[512];
@@ -176,12 +176,12 @@ static void test_long_runs(void **state)
     (void)snprintf(to, sizeof to, "%s", work_path("long"));
     for (size_t i = 0; i < 3; i++) {
         sums[i] = (coffer__checksum){ .crc32 = &crc32 };
-        rows[i] = (coffer__row){ .source = &source,
-                                 .offset = at + begin,
-                                 .size = sizes[i],
-                                 .at = at,
-                                 .change = { .swap = 2 },
-                                 .checksum = &sums[i] };
+        rows[i] = (coffer__transfer_op){ .source = &source,
+                                         .offset = at + begin,
+                                         .size = sizes[i],
+                                         .at = at,
+                                         .change = { .swap = 2 },
+                                         .checksum = &sums[i] };
         at += sizes[i];
     }
     for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -258,7 +258,7 @@ static void test_rows(void **state)
     assert_int_equal(coffer__box_from_strides(&box, &view, turned, NULL), COFFER_OK);
     assert_int_equal(coffer__sink_memory(&sink, coffer_libc_allocator(), file, SIZE + SIZE - 3 + turned, NULL),
                      COFFER_OK);
-    const coffer__row rows[] = {
+    const coffer__transfer_op rows[] = {
         { .source = &source, .offset = 3, .size = 5, .at = 0, .checksum = &sums[0] },
         { .source = &source,
           .size = SIZE,
@@ -321,7 +321,7 @@ static void test_hole(void **state)
     assert_int_equal(coffer__sink_path(&sink, coffer_libc_allocator(), to, COFFER_SYNC_NEVER, false, NULL), COFFER_OK);
     sink.sparse = coffer__source_has_holes(&source);
     assert_int_equal(sink.ops->reserve(&sink, size, NULL), COFFER_OK);
-    const coffer__row row = { .source = &source, .size = size, .checksum = &sum };
+    const coffer__transfer_op row = { .source = &source, .size = size, .checksum = &sum };
     const coffer__transfer_options options = { .allocator = coffer_libc_allocator() };
     assert_int_equal(coffer__land_in_sink(&sink, &row, 1, &options, NULL), COFFER_OK);
     assert_int_equal(sink.ops->publish(&sink, NULL), COFFER_OK);

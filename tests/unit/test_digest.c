@@ -131,17 +131,17 @@ static void every_number_of_threads_says_the_same(void **state)
             coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
             options.access = access;
             coffer *model = open_with("model", &options);
-            telling told = { .stop_at = 0 };
+            telling reported = { .stop_at = 0 };
             coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
             hashing.threads = threads;
             hashing.progress = tell;
-            hashing.progress_ctx = &told;
+            hashing.progress_ctx = &reported;
             assert_int_equal(coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_SHA256,
                                                    threads == 1 && access == COFFER_MAP ? known : digests, &hashing,
                                                    NULL),
                              COFFER_OK);
-            assert_int_equal(told.last, made.size - made.data_offset);
-            assert_int_equal(told.total, told.last);
+            assert_int_equal(reported.last, made.size - made.data_offset);
+            assert_int_equal(reported.total, reported.last);
             if (threads > 1 || access != COFFER_MAP) {
                 assert_memory_equal(digests, known, sizeof known);
             }
@@ -159,17 +159,17 @@ static void cancelling_at_every_call(void **state)
     coffer *model = NULL;
     coffer_error err;
     assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
-    telling told = { .stop_at = 1 };
+    telling reported = { .stop_at = 1 };
     coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
     hashing.threads = 1;
     hashing.progress = tell;
-    hashing.progress_ctx = &told;
+    hashing.progress_ctx = &reported;
     coffer_status status = COFFER_ERR_CANCELLED;
     unsigned cancelled = 0;
     while (status == COFFER_ERR_CANCELLED) {
-        told = (telling){ .stop_at = ++cancelled };
+        reported = (telling){ .stop_at = ++cancelled };
         status = coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_XXH3_128, digests, &hashing, &err);
-        assert_true(status == COFFER_OK || told.calls == cancelled);
+        assert_true(status == COFFER_OK || reported.calls == cancelled);
     }
     assert_int_equal(status, COFFER_OK);
     assert_true(cancelled > 3);
@@ -503,13 +503,13 @@ static void copies_are_hashed_where_they_come_from(void **state)
         for (size_t i = 0; i < LARGE_COUNT; i++) {
             copies[i] = (coffer_copy){ i, model, tensor_named(model, LARGE[i].name) };
         }
-        telling told = { .stop_at = 0 };
+        telling reported = { .stop_at = 0 };
         coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
         reading.progress = tell;
-        reading.progress_ctx = &told;
+        reading.progress_ctx = &reported;
         assert_int_equal(coffer_writer_open(&writer, header, work_path("large"), &options, NULL), COFFER_OK);
         assert_int_equal(coffer_writer_copy(writer, copies, LARGE_COUNT, &reading, NULL), COFFER_OK);
-        assert_int_equal(told.last, made.size - made.data_offset);
+        assert_int_equal(reported.last, made.size - made.data_offset);
         assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
         coffer_writer_free(writer);
         coffer_header_free(header);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Edits that find no space in the header, and yet copy no data: by a clone that shares their blocks, or, where it is asked for, by
- * blocks that the file system puts in before them. Few file systems can do either, so here stand-ins for the system calls do it,
+ * blocks that the file system puts in before them. Few file systems can do either, so here lazy tensors for the system calls do it,
  * by copying; how the real ones behave is shown by tools/assurance/crash.py.
  */
 #define _GNU_SOURCE
@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- stand-ins ------------------------------------------------------------------------------------------------------- */
+/* ---- lazy tensors ------------------------------------------------------------------------------------------------------- */
 
 static struct {
     int insert;      /* the errno of putting in; 0: it works */
@@ -468,13 +468,13 @@ static void files_of_a_model_are_cloned(void **state)
     coffer *model = NULL;
     coffer_rewrite *rewrite = NULL;
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    const coffer_model_writer_options several = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    const coffer_model_writer_options sharded = COFFER_MODEL_WRITER_OPTIONS_INIT;
     options.rules = rules;
     options.rule_count = 2;
     world.clones = true;
     world.whole = true;
     assert_int_equal(unlink(work_path("model")), 0);
-    assert_int_equal(model_save(6, 1, 90, &several, coffer_libc_allocator(), NULL), COFFER_OK);
+    assert_int_equal(model_save(6, 1, 90, &sharded, coffer_libc_allocator(), NULL), COFFER_OK);
     assert_int_equal(coffer_open(&model, work_path(index), NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
     assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);

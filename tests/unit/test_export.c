@@ -649,11 +649,11 @@ typedef struct stopping {
 
 static int stopping_tell(void *ctx, uint64_t done, uint64_t total)
 {
-    stopping *told = ctx;
-    assert_true(done >= told->last && done <= total);
-    told->last = done;
-    told->total = total;
-    return ++told->calls == told->stop_at;
+    stopping *reported = ctx;
+    assert_true(done >= reported->last && done <= total);
+    reported->last = done;
+    reported->total = total;
+    return ++reported->calls == reported->stop_at;
 }
 
 static void test_cancelling(void **state)
@@ -666,13 +666,13 @@ static void test_cancelling(void **state)
     for (size_t i = 0; i < 2; i++) {
         coffer_status status = COFFER_ERR_CANCELLED;
         for (unsigned k = 1; status != COFFER_OK; k++) {
-            stopping told = { .stop_at = k };
-            options.progress_ctx = &told;
+            stopping reported = { .stop_at = k };
+            options.progress_ctx = &reported;
             status = coffer_export(model, formats[i], work_path("out"), NULL, &options, &err);
-            assert_int_equal(status, told.calls >= k ? COFFER_ERR_CANCELLED : COFFER_OK);
+            assert_int_equal(status, reported.calls >= k ? COFFER_ERR_CANCELLED : COFFER_OK);
             assert_int_equal(work_dir_count(), status == COFFER_OK ? 2 : 1);
             if (status == COFFER_OK) {
-                assert_int_equal(told.last, told.total);
+                assert_int_equal(reported.last, reported.total);
             }
         }
         assert_int_equal(unlink(work_path("out")), 0);

@@ -232,16 +232,16 @@ static void near_and_far_in_one_call(void **state)
         add_tensor(header, name, COFFER_U8, 1, tensor->size, 0);
         total += tensor->size;
     }
-    telling told = { .stop_at = 0 };
+    telling reported = { .stop_at = 0 };
     coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
     reading.progress = tell;
-    reading.progress_ctx = &told;
+    reading.progress_ctx = &reported;
     coffer_writer *writer = NULL;
     assert_int_equal(coffer_writer_open(&writer, header, work_path("copy"), NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_writer_copy(writer, copies, 2 * VECTOR_COUNT, &reading, NULL), COFFER_OK);
     assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
-    assert_int_equal(told.last, total);
-    assert_int_equal(told.total, total);
+    assert_int_equal(reported.last, total);
+    assert_int_equal(reported.total, total);
     coffer_writer_free(writer);
     coffer_header_free(header);
     coffer *copy = open_with("copy", NULL);

@@ -145,8 +145,8 @@ static void test_failing_reads(void **state)
 static int made_tell(void *ctx, uint64_t done, uint64_t total)
 {
     made *m = ctx;
-    assert_true(done >= m->told && done <= total);
-    m->told = done;
+    assert_true(done >= m->reported && done <= total);
+    m->reported = done;
     m->lies = m->lies_from > 0 && done >= m->lies_from;
     if (m->cancel_at > 0 && done >= m->cancel_at) {
         return 1;
@@ -167,10 +167,10 @@ static void test_progress(void **state)
     reading.progress = made_tell;
     reading.progress_ctx = &m;
     assert_int_equal(coffer_import_write(import, work_path("told.safetensors"), NULL, &reading, &err), COFFER_OK);
-    assert_int_equal(m.told, 200);
+    assert_int_equal(m.reported, 200);
     coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
     options.unverified = true;
-    m.told = 0;
+    m.reported = 0;
     m.cancel_after = 1;
     assert_int_equal(coffer_import_write(import, work_path("cancelled.safetensors"), &options, &reading, &err),
                      COFFER_ERR_CANCELLED);
@@ -222,7 +222,7 @@ static void check_kept(made *m, coffer_import *import, const coffer_import_write
     reading.progress = made_tell;
     reading.progress_ctx = m;
     for (unsigned k = 0; k < 3; k++) {
-        m->told = 0;
+        m->reported = 0;
         m->lies_from = k == 0 ? 100 : 0;
         m->cancel_at = k == 0 ? 0 : k == 1 ? 100 : 200;
         assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), options, &reading, &err),
@@ -290,7 +290,7 @@ static void test_verified_in_place(void **state)
     reading.progress_ctx = &m;
     assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, &reading, &err), COFFER_OK);
     made_check(&m, work_path("kept.safetensors"));
-    m.told = 0;
+    m.reported = 0;
     m.lies_from = 100;
     assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, &reading, &err),
                      COFFER_ERR_NOT_EQUAL);

@@ -125,7 +125,7 @@ static void test_memory_owns_itself(void **state)
 #define NEIGHBOURS 80
 
 /* A model of small tensors, 8 MB of them. */
-static coffer *open_neighbours(image *made)
+static coffer *open_sibling_files(image *made)
 {
     static const char letters[] = "abcdefghijklmnop";
     tensor_spec specs[NEIGHBOURS];
@@ -142,7 +142,7 @@ static coffer *open_neighbours(image *made)
 }
 
 /* Loads it, and keeps all tensors. They lie side by side, from the address that is returned on. */
-static uintptr_t load_neighbours(const coffer *model, coffer_loaded *kept)
+static uintptr_t load_sibling_files(const coffer *model, coffer_loaded *kept)
 {
     coffer_plan *plan = plan_of(model);
     coffer_load *load = start(plan, NULL, NULL);
@@ -186,8 +186,8 @@ static void test_memory_goes_back_by_huge_pages(void **state)
     (void)state;
     image made;
     coffer_loaded kept[NEIGHBOURS];
-    coffer *model = open_neighbours(&made);
-    const uintptr_t leaf = load_neighbours(model, kept) / LEAF + 1; /* tensors fill it */
+    coffer *model = open_sibling_files(&made);
+    const uintptr_t leaf = load_sibling_files(model, kept) / LEAF + 1; /* tensors fill it */
     assert_true(leaf_is_there(leaf));
     for (size_t i = 0; i < NEIGHBOURS; i++) {
         if (reaches_into(&kept[i], leaf)) {
@@ -213,8 +213,8 @@ static void test_neighbours_go_in_any_order(void **state)
     dice of = { 13 };
     image made;
     coffer_loaded kept[NEIGHBOURS];
-    coffer *model = open_neighbours(&made);
-    (void)load_neighbours(model, kept);
+    coffer *model = open_sibling_files(&made);
+    (void)load_sibling_files(model, kept);
     for (size_t left = NEIGHBOURS; left > 0; left--) {
         const size_t gone = (size_t)dice_below(&of, left);
         assert_is_tensor(model, &kept[gone]);

@@ -176,16 +176,16 @@ static void test_pieces_of_threads(void **state)
 
 /* ---- copies ---------------------------------------------------------------------------------------------------------- */
 
-typedef struct told {
+typedef struct reported {
     uint64_t last;
     uint64_t total;
     unsigned calls;
     unsigned stop_at;
-} told;
+} reported;
 
 static int tell(void *ctx, uint64_t done, uint64_t total)
 {
-    told *of = ctx;
+    reported *of = ctx;
     assert_true(done >= of->last && done <= total);
     of->last = done;
     of->total = total;
@@ -194,7 +194,7 @@ static int tell(void *ctx, uint64_t done, uint64_t total)
 }
 
 /* Copies the tensors of "source.safetensors", which become 0, 1, 2… in the opposite order. */
-static coffer_status copy_turned(coffer_model_writer *writer, const coffer *source, told *of, coffer_error *err)
+static coffer_status copy_turned(coffer_model_writer *writer, const coffer *source, reported *of, coffer_error *err)
 {
     coffer_copy copies[8];
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
@@ -224,7 +224,7 @@ static void test_copy(void **state)
     coffer *source = open_source();
     coffer_header *header = model_header(5, coffer_libc_allocator());
     coffer_model_writer *writer = open_writer(header, 90);
-    told of = { 0 };
+    reported of = { 0 };
     assert_int_equal(copy_turned(writer, source, &of, NULL), COFFER_OK);
     assert_int_equal(of.last, 40 + 41 + 42 + 43 + 44);
     assert_int_equal(of.total, of.last);
@@ -244,7 +244,7 @@ static void test_copy_cancelled(void **state)
     coffer *source = open_source();
     coffer_header *header = model_header(5, coffer_libc_allocator());
     coffer_model_writer *writer = open_writer(header, 90);
-    told of = { .stop_at = 2 };
+    reported of = { .stop_at = 2 };
     assert_int_equal(copy_turned(writer, source, &of, NULL), COFFER_ERR_CANCELLED);
     assert_int_equal(coffer_model_writer_finish(writer, NULL), COFFER_ERR_ARGUMENT);
     coffer_model_writer_free(writer);

@@ -85,14 +85,15 @@ typedef struct plan {
     uint8_t *bytes;
     coffer__byte_source source;
     coffer__box boxes[4];
-    coffer__row rows[ROWS];
+    coffer__transfer_op rows[ROWS];
     uint64_t size;
     uint8_t *wanted;
 } plan;
 
 static void plan_add(plan *p, size_t i, const coffer__box *box, uint64_t offset, uint64_t size)
 {
-    p->rows[i] = (coffer__row){ .source = &p->source, .offset = offset, .box = box, .size = size, .at = p->size };
+    p->rows[i] =
+        (coffer__transfer_op){ .source = &p->source, .offset = offset, .box = box, .size = size, .at = p->size };
     if (box == NULL) {
         memcpy(p->wanted + p->size, p->bytes + offset, (size_t)size);
     } else {

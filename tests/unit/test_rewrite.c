@@ -492,7 +492,7 @@ static void test_what_somebody_saved_meanwhile_stays(void **state)
 #define SEED 7
 #define TENSORS 6 /* of 40 to 45 bytes: three files of two each */
 
-static void save_several(coffer_algorithm digests)
+static void save_sharded(coffer_algorithm digests)
 {
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
@@ -506,7 +506,7 @@ static void test_several_files_stay_several(void **state)
     (void)state;
     const coffer_rewrite_rule rules[] = { { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "a.b.t*" },
                                           { .kind = COFFER_REWRITE_DROP, .pattern = "t5" } };
-    save_several(COFFER_SHA256);
+    save_sharded(COFFER_SHA256);
     const coffer_rewrite_options options = with_rules(rules, 2, NULL);
     assert_rewritten(INDEX, &options);
     model_assert_whole(INDEX, TENSORS - 1, 3, SEED);
@@ -525,7 +525,7 @@ static void test_a_file_without_tensors_goes(void **state)
 {
     (void)state;
     const coffer_rewrite_rule rule = { .kind = COFFER_REWRITE_DROP, .pattern = "t[23]" };
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     const coffer_rewrite_options options = with_rules(&rule, 1, NULL);
     assert_rewritten(INDEX, &options);
     model_assert_whole(INDEX, TENSORS - 2, 2, SEED);
@@ -538,7 +538,7 @@ static void test_files_are_put_together_and_apart(void **state)
     (void)state;
     coffer_error err;
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    save_several(COFFER_SHA256);
+    save_sharded(COFFER_SHA256);
     options.max_shard_size = 50;
     assert_rewritten(INDEX, &options);
     model_assert_whole(INDEX, TENSORS, 6, SEED);
@@ -568,7 +568,7 @@ static void test_metadata_that_contradict_each_other(void **state)
     const coffer_edit other = { "format", 6, "np", 2 };
     const coffer_rewrite_rule rule = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" };
     coffer_rewrite_options options = with_rules(&rule, 1, NULL);
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     assert_int_equal(coffer_edit_metadata(work_path("model-00002-of-00003.safetensors"), &other, 1, NULL, NULL, NULL),
                      COFFER_OK);
     assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_DUPLICATE_KEY);
@@ -599,7 +599,7 @@ static void test_several_files_that_are_links_stay(void **state)
     coffer_error err;
     const coffer_rewrite_options options =
         with_rules(&(const coffer_rewrite_rule){ COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" }, 1, NULL);
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     assert_int_equal(rename(work_path(INDEX), work_path("real.json")), 0);
     assert_int_equal(symlink("real.json", work_path(INDEX)), 0);
     assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_LINKED);
@@ -662,7 +662,7 @@ static void test_an_output_of_several_is_never_an_input(void **state)
     (void)state;
     coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
     options.force = true;
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     assert_stays(INDEX, &options, "model.safetensors", COFFER_ERR_ARGUMENT, FIRST);
     options.max_shard_size = UINT64_MAX;
     assert_stays(INDEX, &options, SECOND, COFFER_ERR_ARGUMENT, SECOND);
@@ -693,7 +693,7 @@ static void test_files_of_others_stay(void **state)
 {
     (void)state;
     coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     file_write("model-00004-of-00006.safetensors", "mine", 4);
     options.max_shard_size = 50;
     assert_stays(INDEX, &options, NULL, COFFER_ERR_SHADOWED, "model-00004-of-00006.safetensors");
@@ -733,7 +733,7 @@ static void test_files_that_are_not_open_stay(void **state)
     coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
     chosen.select = patterns;
     chosen.select_count = 1;
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     assert_int_equal(coffer_open(&model, work_path(INDEX), &chosen, NULL), COFFER_OK);
     assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "1 of the 3 files"));
@@ -761,7 +761,7 @@ static void test_what_an_index_says_stays(void **state)
     (void)state;
     const coffer_edit edits[] = { { "made\"by", 7, NULL, 0 }, { "n", 1, "two", 3 } };
     coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     replace_in_file(INDEX, "\"total_size\": 255",
                     "\"author\" :  {\"name\": [1, null]}, \"total_size\": 255.0, \"made\\u0022by\": \"me\", \"n\": 1e2,"
                     " \"coffer.content_digest\": null");
@@ -782,7 +782,7 @@ static void test_files_keep_their_names(void **state)
 {
     (void)state;
     coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
-    save_several(COFFER_XXH3_128);
+    save_sharded(COFFER_XXH3_128);
     for (size_t i = 0; i < 2; i++) {
         replace_in_file(INDEX, FIRST, "text encoder.safetensors");
         replace_in_file(INDEX, SECOND, "vision.safetensors");
@@ -821,7 +821,7 @@ static void test_several_files_with_second_names_stay(void **state)
 {
     (void)state;
     coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     assert_int_equal(link(work_path(SECOND), work_path("backup")), 0);
     assert_stays(INDEX, &options, NULL, COFFER_ERR_LINKED, SECOND);
     options.follow_links = true;
@@ -837,7 +837,7 @@ static void test_an_index_that_somebody_changed_stays(void **state)
     coffer_error err;
     coffer_rewrite *rewrite = NULL;
     const coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     coffer *model = open_model(INDEX);
     assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_OK);
     replace_in_file(INDEX, "\"total_size\"", "\"note\": 1, \"total_size\"");
@@ -863,7 +863,7 @@ static void test_no_file_is_edited_without_the_others(void **state)
 {
     (void)state;
     const coffer_rewrite_options options = with_license();
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     const int fd = open(work_path(SECOND), O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
     assert_stays(INDEX, &options, NULL, COFFER_ERR_LOCKED, SECOND);
@@ -894,7 +894,7 @@ static void test_edits_leave_the_index_as_it_is(void **state)
     const coffer_rewrite_options options = with_license();
     chosen.select = all;
     chosen.select_count = 1;
-    save_several(COFFER_SHA256);
+    save_sharded(COFFER_SHA256);
     replace_in_file(INDEX, "\"weight_map\"", "\"odd\" : [1e3, null],  \"weight_map\"");
     uint8_t *before = file_read(INDEX, &sizes[0]);
     assert_int_equal(coffer_open(&model, work_path(INDEX), &chosen, NULL), COFFER_OK);
@@ -924,7 +924,7 @@ static void test_a_set_without_an_index_gets_one(void **state)
     coffer_rewrite *rewrite = NULL;
     const coffer_rewrite_rule rule = { .kind = COFFER_REWRITE_DROP, .pattern = "u[23]" };
     coffer_rewrite_options options = with_license();
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     assert_int_equal(unlink(work_path(INDEX)), 0);
     assert_rewritten("", &options);
     assert_licensed();
@@ -950,15 +950,15 @@ static void test_a_set_without_an_index_gets_one(void **state)
 
 /* ---- what goes wrong ---------------------------------------------------------------------------------------------------- */
 
-typedef struct told {
+typedef struct reported {
     uint64_t stop_at;
     uint64_t done;
     uint64_t total;
-} told;
+} reported;
 
 static int tell(void *ctx, uint64_t done, uint64_t total)
 {
-    told *t = ctx;
+    reported *t = ctx;
     assert_true(done >= t->done && done <= total);
     t->done = done;
     t->total = total;
@@ -971,7 +971,7 @@ static void test_progress_and_cancelling(void **state)
     coffer_rewrite *rewrite = NULL;
     const coffer_rewrite_options options = with_rules(all_rules, 3, NULL);
     coffer_read_options read = COFFER_READ_OPTIONS_INIT;
-    told seen = { .stop_at = 100 };
+    reported seen = { .stop_at = 100 };
     write_model("model", false);
     snapshot before = snapshot_take();
     read.progress = tell;
@@ -982,7 +982,7 @@ static void test_progress_and_cancelling(void **state)
     coffer_rewrite_free(rewrite);
     assert_true(snapshot_is_there(&before));
     assert_int_equal(work_dir_count(), 1);
-    seen = (told){ .stop_at = 0 };
+    seen = (reported){ .stop_at = 0 };
     assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
     assert_int_equal(coffer_rewrite_run(rewrite, &read, NULL), COFFER_OK);
     assert_int_equal(seen.done, (LONG_COUNT + 1) * 2 + 48);
@@ -1023,7 +1023,7 @@ static void fail_every_request(const char *name, const coffer_rewrite_rule *rule
     snapshot_free(&before);
 }
 
-static const coffer_rewrite_rule several_rules[] = {
+static const coffer_rewrite_rule sharded_rules[] = {
     { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" },
     { .kind = COFFER_REWRITE_DROP, .pattern = "t0" },
 };
@@ -1034,8 +1034,8 @@ static void test_without_memory_nothing_happens(void **state)
     write_model("model", false);
     fail_every_request("model", all_rules, 3);
     assert_int_equal(unlink(work_path("model")), 0);
-    save_several(COFFER_NO_ALGORITHM);
-    fail_every_request(INDEX, several_rules, 2);
+    save_sharded(COFFER_NO_ALGORITHM);
+    fail_every_request(INDEX, sharded_rules, 2);
     model_assert_whole(INDEX, TENSORS - 1, 3, SEED);
 }
 
@@ -1043,7 +1043,7 @@ static void test_without_memory_nothing_happens(void **state)
 static void fail_every_call(const coffer_rewrite_options *options, void (*assert_new)(void))
 {
     coffer_status status = COFFER_ERR_IO;
-    save_several(COFFER_NO_ALGORITHM);
+    save_sharded(COFFER_NO_ALGORITHM);
     snapshot before = snapshot_take();
     for (unsigned k = 1; status != COFFER_OK && k < 2000; k++) {
         coffer *model = open_model(INDEX);
@@ -1083,7 +1083,7 @@ static void assert_one_is_dropped(void)
 static void test_calls_that_fail(void **state)
 {
     (void)state;
-    const coffer_rewrite_options options = with_rules(several_rules, 2, NULL);
+    const coffer_rewrite_options options = with_rules(sharded_rules, 2, NULL);
     fail_every_call(&options, assert_one_is_dropped);
 }
 

@@ -51,7 +51,7 @@ static int run_given(const char *name, const coffer_rewrite_rule *given, size_t 
     return run_options(name, &options);
 }
 
-static int run_several(void *ctx)
+static int run_sharded(void *ctx)
 {
     (void)ctx;
     return run_given(INDEX, rules, sizeof rules / sizeof rules[0]);
@@ -63,7 +63,7 @@ static const coffer_rewrite_rule names[] = {
     { .kind = COFFER_REWRITE_RENAME, .pattern = "t*", .name = "u*" },
 };
 
-static int run_several_names(void *ctx)
+static int run_sharded_names(void *ctx)
 {
     (void)ctx;
     return run_given(INDEX, names, 2);
@@ -95,7 +95,7 @@ static void test_kills(void **state)
     assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
     snapshot before = snapshot_take();
     for (unsigned k = 1; killed; k++) {
-        (void)child_run_killed(run_several, NULL, k, &killed);
+        (void)child_run_killed(run_sharded, NULL, k, &killed);
         const coffer_status status = coffer_recover(work_path("model.safetensors"), NULL, NULL);
         assert_true(status == COFFER_OK || status == COFFER_ERR_NOT_FOUND); /* nothing to recover: no such file */
         coffer *model = NULL;
@@ -219,7 +219,7 @@ static void kill_while_headers_change(int (*run)(void *), judge *is_new, bool fi
     snapshot_free(&before);
 }
 
-static void save_several(void)
+static void save_sharded(void)
 {
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
     assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
@@ -228,8 +228,8 @@ static void save_several(void)
 static void test_kills_while_names_change_in_several(void **state)
 {
     (void)state;
-    save_several();
-    kill_while_headers_change(run_several_names, has_new_names, false, 0);
+    save_sharded();
+    kill_while_headers_change(run_sharded_names, has_new_names, false, 0);
 }
 
 /* One file has space in its header, which waits beside it; the others are new. */
@@ -239,7 +239,7 @@ static void test_kills_while_metadata_change_in_several(void **state)
     coffer_edit_options roomy = COFFER_EDIT_OPTIONS_INIT;
     const coffer_edit edit = { "key", 3, "value", 5 };
     roomy.mode = COFFER_EDIT_REWRITE;
-    save_several();
+    save_sharded();
     assert_int_equal(coffer_edit_metadata(work_path(shards[0]), &edit, 1, &roomy, NULL, NULL), COFFER_OK);
     kill_while_headers_change(run_edits, has_new_metadata, false, 0);
 }
@@ -247,7 +247,7 @@ static void test_kills_while_metadata_change_in_several(void **state)
 static void test_kills_while_a_set_gets_an_index(void **state)
 {
     (void)state;
-    save_several();
+    save_sharded();
     assert_int_equal(unlink(work_path(INDEX)), 0);
     kill_while_headers_change(run_edits, has_new_metadata, false, 1);
 }
@@ -255,8 +255,8 @@ static void test_kills_while_a_set_gets_an_index(void **state)
 static void test_kills_and_files_that_are_recovered_first(void **state)
 {
     (void)state;
-    save_several();
-    kill_while_headers_change(run_several_names, has_new_names, true, 0);
+    save_sharded();
+    kill_while_headers_change(run_sharded_names, has_new_names, true, 0);
 }
 
 static int run_recover(void *ctx)
@@ -285,11 +285,11 @@ static bool kill_until(const char *const *files, size_t count)
 {
     bool killed = true;
     bool met = false;
-    save_several();
+    save_sharded();
     snapshot before = snapshot_take();
     for (unsigned k = 1; killed && !met; k++) {
         snapshot_restore(&before);
-        (void)child_run_killed(run_several_names, NULL, k, &killed);
+        (void)child_run_killed(run_sharded_names, NULL, k, &killed);
         met = true;
         for (size_t i = 0; i < count; i++) {
             met = met && access(work_path(files[i]), F_OK) == 0;

@@ -562,10 +562,10 @@ static size_t size_of(const char *name)
     return size;
 }
 
-static void save_several(void)
+static void save_sharded(void)
 {
-    coffer_model_writer_options several = COFFER_MODEL_WRITER_OPTIONS_INIT;
-    assert_int_equal(model_save(6, 1, 90, &several, coffer_libc_allocator(), NULL), COFFER_OK);
+    coffer_model_writer_options sharded = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    assert_int_equal(model_save(6, 1, 90, &sharded, coffer_libc_allocator(), NULL), COFFER_OK);
 }
 
 /* The headers have space for names of the same length: no file becomes larger, and no other file stays. */
@@ -576,7 +576,7 @@ static void test_only_names_change_in_several_files(void **state)
     const coffer_edit edit = { "made by", 7, "a test", 6 };
     coffer_rewrite_options options = by_rules(&rule, 1);
     (void)state;
-    save_several();
+    save_sharded();
     snapshot before = snapshot_take();
     const outcome found = rewrite_it(INDEX, &options);
     assert_int_equal(found.status, COFFER_OK);
@@ -614,7 +614,7 @@ static void test_one_of_several_files_lacks_capacity(void **state)
     const coffer_rewrite_rule rule = RENAME(RENAME_EXACT, "t0", "a name that the header of its file has no room for");
     coffer_rewrite_options options = by_rules(&rule, 1);
     (void)state;
-    save_several();
+    save_sharded();
     snapshot before = snapshot_take();
     const outcome found = rewrite_it(INDEX, &options);
     assert_int_equal(found.status, COFFER_OK);
@@ -642,7 +642,7 @@ static void test_other_names_of_files_keep_the_old_state(void **state)
     const coffer_rewrite_rule rule = RENAME(RENAME, "t*", "u*");
     coffer_rewrite_options options = by_rules(&rule, 1);
     (void)state;
-    save_several();
+    save_sharded();
     assert_int_equal(link(work_path("model-00001-of-00003.safetensors"), work_path("other")), 0);
     assert_int_equal(rewrite_it(INDEX, &options).status, COFFER_ERR_LINKED);
     options.follow_links = true;
@@ -658,7 +658,7 @@ static void test_a_stranger_beside_the_index(void **state)
     const coffer_rewrite_rule rule = RENAME(RENAME, "t*", "u*");
     coffer_rewrite_options options = by_rules(&rule, 1);
     (void)state;
-    save_several();
+    save_sharded();
     write_odd("model.safetensors", 64);
     snapshot before = snapshot_take();
     assert_int_equal(rewrite_it(INDEX, &options).status, COFFER_ERR_SHADOWED);
@@ -689,7 +689,7 @@ static void test_where_names_alone_need_new_files(void **state)
     /* Its file has no name that a commit accepts. */
     write_odd("some.coffer-st", 64);
     file_write(INDEX, index, sizeof index - 1);
-    assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
+    assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SHARDED);
     /* Neither has it for metadata. */
     const coffer_edit edit = { "made by", 7, "a test", 6 };
     assert_int_equal(unlink(work_path("model.safetensors")), 0);
@@ -698,7 +698,7 @@ static void test_where_names_alone_need_new_files(void **state)
     options.rule_count = 0;
     options.edits = &edit;
     options.edit_count = 1;
-    assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
+    assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SHARDED);
 }
 
 /* ---- collisions, and memory -------------------------------------------------------------------------------------- */
@@ -715,13 +715,13 @@ static void test_collisions_are_told(void **state)
 {
     const coffer_rewrite_rule rule = RENAME(RENAME, "*", "one");
     coffer_rewrite_options options = by_rules(&rule, 1);
-    char told[256] = "";
+    char reported[256] = "";
     (void)state;
     options.collision = note_collision;
-    options.collision_ctx = told;
+    options.collision_ctx = reported;
     write_odd("model", 0);
     assert_int_equal(rewrite_it("model", &options).status, COFFER_ERR_DUPLICATE_NAME);
-    assert_string_equal(told, "a.0+b.1=one a.0+c\"\\=one ");
+    assert_string_equal(reported, "a.0+b.1=one a.0+c\"\\=one ");
 }
 
 static void test_without_memory(void **state)

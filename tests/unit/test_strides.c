@@ -149,7 +149,7 @@ static void check_sink(const view *v, const coffer__box *box, const coffer__tile
 {
     coffer__byte_sink sink;
     const coffer__transfer_options options = { .allocator = coffer_libc_allocator(), .threads = 1, .tiles = tiles };
-    const coffer__row row = { .source = &stored.sources[1], .box = box, .size = v->size };
+    const coffer__transfer_op row = { .source = &stored.sources[1], .box = box, .size = v->size };
     memset(got, 0x5a, (size_t)v->size + 1);
     assert_int_equal(coffer__sink_memory(&sink, coffer_libc_allocator(), got, (size_t)v->size, NULL), COFFER_OK);
     assert_int_equal(sink.ops->reserve(&sink, v->size, NULL), COFFER_OK);
@@ -173,11 +173,11 @@ static void check_view(const view *v, const coffer__tile_limits *tiles)
         const coffer__transfer_options options = { .allocator = coffer_libc_allocator(),
                                                    .threads = 1 + below(3),
                                                    .tiles = tiles };
-        const coffer__row row = { .source = i == 3 ? NULL : &stored.sources[i],
-                                  .map = i == 3 ? stored.bytes : NULL,
-                                  .box = &box,
-                                  .size = v->size,
-                                  .to = got };
+        const coffer__transfer_op row = { .source = i == 3 ? NULL : &stored.sources[i],
+                                          .map = i == 3 ? stored.bytes : NULL,
+                                          .box = &box,
+                                          .size = v->size,
+                                          .to = got };
         memset(got, 0x5a, (size_t)v->size + 1);
         assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
         assert_memory_equal(got, wanted, (size_t)v->size);

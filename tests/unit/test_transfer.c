@@ -167,7 +167,7 @@ static void check_box(const coffer_tensor *tensor, const coffer__box *box, const
     assert_non_null(touched_all);
     w.touched = touched_all;
     const coffer__transfer_options options = with_threads(threads);
-    coffer__row row = { .source = &source, .offset = origin, .box = box, .size = size, .to = got };
+    coffer__transfer_op row = { .source = &source, .offset = origin, .box = box, .size = size, .to = got };
     memset(got, 0x11, (size_t)size + 1);
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
     assert_memory_equal(got, wanted, (size_t)size);
@@ -305,7 +305,7 @@ static watched read_column(uint64_t rows, uint64_t columns)
     coffer__byte_source source;
     watched_init(&w, &source, bytes, size);
     const coffer__transfer_options options = with_threads(1);
-    const coffer__row row = { .source = &source, .box = &box, .size = rows * 4, .to = column };
+    const coffer__transfer_op row = { .source = &source, .box = &box, .size = rows * 4, .to = column };
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
     for (uint64_t i = 0; i < rows; i++) {
         assert_memory_equal(column + i * 4, bytes + i * columns * 4, 4);
@@ -346,7 +346,7 @@ static void short_lines_share_a_window(void **state)
     coffer__byte_source source;
     watched_init(&w, &source, bytes, 5000);
     const coffer__transfer_options options = with_threads(0);
-    const coffer__row row = { .source = &source, .box = &box, .size = 2000, .to = got };
+    const coffer__transfer_op row = { .source = &source, .box = &box, .size = 2000, .to = got };
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
     assert_int_equal(w.reads, 1);
     assert_int_equal(w.read_bytes, 4998);
@@ -376,7 +376,7 @@ static void long_runs_and_many_rows(void **state)
         coffer__byte_source source;
         watched_init(&w, &source, bytes, size);
         memset(got, 0, (size_t)size);
-        const coffer__row rows[] = {
+        const coffer__transfer_op rows[] = {
             { .source = &source, .size = 0, .to = got },
             { .source = &source, .offset = 5, .size = 1, .to = got },
             { .source = &source, .offset = 77, .size = 10 * MIB, .to = got + 1 },
@@ -402,7 +402,7 @@ static void long_runs_and_many_rows(void **state)
 static void more_than_fits_in_64_bits(void **state)
 {
     (void)state;
-    const coffer__row rows[] = { { .size = UINT64_MAX }, { .size = 1 } };
+    const coffer__transfer_op rows[] = { { .size = UINT64_MAX }, { .size = 1 } };
     coffer_error err;
     const coffer__transfer_options options = with_threads(1);
     assert_int_equal(coffer__transfer(rows, 2, &options, &err), COFFER_ERR_ARGUMENT);
@@ -424,7 +424,7 @@ static void all_threads_work_at_once(void **state)
     w.barrier = &barrier;
     w.gathering = 4; /* the read returns only when four threads are in it */
     const coffer__transfer_options options = with_threads(4);
-    const coffer__row row = { .source = &source, .size = size, .to = got };
+    const coffer__transfer_op row = { .source = &source, .size = size, .to = got };
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
     assert_memory_equal(got, bytes, size);
     assert_int_equal(w.most_at_once, 4);
@@ -467,7 +467,7 @@ static coffer_status watch_transfer(watcher *p, uint64_t size, uint32_t threads,
     options.progress = watch_progress;
     options.progress_ctx = p;
     p->thread = pthread_self();
-    const coffer__row row = { .map = bytes, .size = size, .to = got };
+    const coffer__transfer_op row = { .map = bytes, .size = size, .to = got };
     const coffer_status status = coffer__transfer(&row, 1, &options, err);
     p->wrong = p->wrong || (status == COFFER_OK && memcmp(got, bytes, (size_t)size) != 0);
     free(got);
@@ -505,9 +505,9 @@ static void progress_cancels(void **state)
         assert_int_equal(p.calls, at);
         assert_false(p.wrong);
     }
-    watcher several = { .cancel_at = 1 };
-    assert_int_equal(watch_transfer(&several, 64 * MIB, 4, NULL), COFFER_ERR_CANCELLED);
-    assert_int_equal(several.calls, 1);
+    watcher sharded = { .cancel_at = 1 };
+    assert_int_equal(watch_transfer(&sharded, 64 * MIB, 4, NULL), COFFER_ERR_CANCELLED);
+    assert_int_equal(sharded.calls, 1);
 }
 
 static void *do_nothing(void *arg)
@@ -552,7 +552,7 @@ static void the_first_failure_is_the_answer(void **state)
         coffer__transfer_options options = with_threads(threads);
         options.progress = watch_progress;
         options.progress_ctx = &p;
-        const coffer__row row = { .source = &source, .size = size, .to = got };
+        const coffer__transfer_op row = { .source = &source, .size = size, .to = got };
         coffer_error err;
         assert_int_equal(coffer__transfer(&row, 1, &options, &err), COFFER_ERR_IO);
         assert_int_equal(err.code, COFFER_ERR_IO);
@@ -592,7 +592,7 @@ static void short_and_middling_runs_fail_too(void **state)
         watched_init(&w, &source, bytes, size);
         w.fail_at = 3;
         const coffer__transfer_options options = with_threads(1);
-        const coffer__row row = { .source = &source, .box = &box, .size = 40 * run_sizes[i], .to = got };
+        const coffer__transfer_op row = { .source = &source, .box = &box, .size = 40 * run_sizes[i], .to = got };
         coffer_error err;
         assert_int_equal(coffer__transfer(&row, 1, &options, &err), COFFER_ERR_IO);
         assert_int_equal(err.code, COFFER_ERR_IO);
@@ -612,7 +612,7 @@ static void memory_may_run_out(void **state)
     uint8_t *bytes = make_bytes(20 * MIB);
     uint8_t *got = malloc(20 * MIB);
     assert_non_null(got);
-    const coffer__row row = { .map = bytes, .size = 20 * MIB, .to = got };
+    const coffer__transfer_op row = { .map = bytes, .size = 20 * MIB, .to = got };
     meter.fail_at = 1;
     coffer_error err;
     assert_int_equal(coffer__transfer(&row, 1, &options, &err), COFFER_ERR_MEMORY);

@@ -9,12 +9,12 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "lazy_verify.h"
 #include "support_digest.h"
 #include "support_file.h"
 #include "support_header.h"
 #include "support_memory.h"
 #include "support_model.h"
-#include "trust.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -438,16 +438,16 @@ static void verifying_is_no_second_pass(void **state)
     assert_int_equal(coffer_read_part(model, one, 5, targets[0].buffer, 7, NULL, NULL), COFFER_OK);
     assert_int_equal(from.read, one->size); /* the part is taken from what was verified */
     from.read = 0;
-    telling told = { .stop_at = 0 };
+    telling reported = { .stop_at = 0 };
     coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
     reading.progress = tell;
-    reading.progress_ctx = &told;
+    reading.progress_ctx = &reported;
     for (int again = 0; again < 2; again++) {
-        told = (telling){ .stop_at = 0 };
+        reported = (telling){ .stop_at = 0 };
         from.read = 0;
         assert_int_equal(coffer_read_many(model, targets, LARGE_COUNT, &reading, NULL), COFFER_OK);
         assert_int_equal(from.read, all);
-        assert_int_equal(told.last, all);
+        assert_int_equal(reported.last, all);
         for (size_t i = 0; i < LARGE_COUNT; i++) {
             assert_memory_equal(targets[i].buffer, bytes + targets[i].tensor->offset, (size_t)targets[i].buffer_size);
         }
@@ -508,8 +508,8 @@ static void what_is_verified_already(void **state)
     const coffer_read_options usual = COFFER_READ_OPTIONS_INIT;
     for (size_t i = 0; i < coffer_count(model); i++) {
         const coffer_read_target look = { coffer_at(model, i), NULL, 0 };
-        assert_int_equal(coffer__trust_read(model, &look, 1, &usual, NULL), COFFER_OK);
-        assert_int_equal(coffer__trust_read(model, &look, 1, &usual, NULL), COFFER_OK);
+        assert_int_equal(coffer__lazy_verify_read(model, &look, 1, &usual, NULL), COFFER_OK);
+        assert_int_equal(coffer__lazy_verify_read(model, &look, 1, &usual, NULL), COFFER_OK);
     }
     coffer_close(model);
 }

@@ -742,10 +742,10 @@ static void only_one_file_can_be_replaced(void **state)
     const int fd = open(work_path("other"), O_RDWR | O_CREAT, 0600);
     assert_int_equal(coffer_writer_open_fd(&writer, header, fd, &options, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(close(fd), 0);
-    coffer_model_writer *several = NULL;
+    coffer_model_writer *sharded = NULL;
     coffer_model_writer_options with_files = COFFER_MODEL_WRITER_OPTIONS_INIT;
     with_files.files = &options;
-    assert_int_equal(coffer_model_writer_open(&several, header, work_path("a.safetensors"), &with_files, &err),
+    assert_int_equal(coffer_model_writer_open(&sharded, header, work_path("a.safetensors"), &with_files, &err),
                      COFFER_ERR_ARGUMENT);
     coffer_close(model);
     coffer_header_free(header);

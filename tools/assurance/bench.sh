@@ -5,7 +5,7 @@
 # table.json and chart.svg.
 #
 #   tools/assurance/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, load, edit, copy, split, hash, cli,
-#                                         python, convert, mix, part, browse, hub, fetch; all of them when none is given
+#                                         python, convert, merge, part, browse, hub, fetch; all of them when none is given
 #   tools/assurance/bench.sh --against COMMIT [--rounds N] [--quick] NAME...   compares with another commit, in turns (bench/against.py)
 #   tools/assurance/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
@@ -42,12 +42,12 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice load edit copy split hash cli python convert mix part browse hub fetch)
+    names=(header bintensors open read write slice load edit copy split hash cli python convert merge part browse hub fetch)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,browse,split-whole,split-merged,split-copied,list,diff-before,diff-after}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt,part{,-model}.safetensors,part-tenth.bin,mix})
+made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,browse,split-whole,split-merged,split-copied,list,diff-before,diff-after}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt,part{,-model}.safetensors,part-tenth.bin,merge})
 trap 'rm -rf "${made[@]}" "$out/rows" "$out/python"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
@@ -76,8 +76,8 @@ bench_convert() {
 }
 
 # Beside peft.
-bench_mix() {
-    build/frameworks-venv/bin/python bench/bench_mix.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
+bench_merge() {
+    build/frameworks-venv/bin/python bench/bench_merge.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
 }
 
 # Beside cp.
@@ -114,7 +114,7 @@ load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
     case $name in
-    python | convert | mix | part | browse | hub | fetch) "bench_$name" >>"$out/rows" ;;
+    python | convert | merge | part | browse | hub | fetch) "bench_$name" >>"$out/rows" ;;
     *) "build/release/bench/bench_$name" >>"$out/rows" ;;
     esac
 done

@@ -160,7 +160,7 @@ SCENARIOS = [
     Scenario("split over one file", ["split", "-qf", "{new}", "-o", "{folder}", "--max-shard-size", "10KB"], put(model_bytes("old"))),
     Scenario("join over files", ["split", "-qf", "{new}", "-o", "{folder}"], split("old", "10KB")),
     Scenario("record digests", ["hash", "-q", "--write", "{folder}"], split_recorded),
-    Scenario("cut off what follows", ["meta", "-q", "--mend", "{model}"], put(model_bytes("old") + bytes(range(1, 256)) * 40)),
+    Scenario("cut off what follows", ["meta", "-q", "--fix", "{model}"], put(model_bytes("old") + bytes(range(1, 256)) * 40)),
     Scenario("an index alone", ["index", "-q", "{folder}"], split_with_wrong_index),
     Scenario("names in files", ["rename", "-q", "{folder}", "t*=u*", "--in-place"], split("old", "10KB")),
     Scenario("metadata of files", ["meta", "-q", "--set", "key=value", "{folder}"], split_with_room),

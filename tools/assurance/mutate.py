@@ -371,7 +371,7 @@ class Bench:
         self.prepare()
         for unit in self.units:
             problem = self.compile(unit, self.object(unit), self.flags + ["-MMD"])
-            while problem and self.mends(problem):
+            while problem and self.fixes(problem):
                 problem = self.compile(unit, self.object(unit), self.flags + ["-MMD"])
             if problem:
                 raise BrokenBench(f"{unit} does not compile\n{problem}")
@@ -383,7 +383,7 @@ class Bench:
     def prepare(self):
         """What is to be done between copying the sources and compiling them."""
 
-    def mends(self, problem):
+    def fixes(self, problem):
         """Whether the sources were changed so that what the compiler says may not be said again."""
         return False
 
@@ -449,7 +449,7 @@ class Together(Bench):
         text, self.lines[file] = planting.plant((self.root / file).read_text(encoding="utf-8"), mine)
         (self.folder / file).write_text(text, encoding="utf-8")
 
-    def mends(self, problem):
+    def fixes(self, problem):
         """Leaves out the mutants that the compiler names."""
         named = set()
         for file, line in re.findall(r"^(src/(?:core|format)/[\w.]+):(\d+):\d+: (?:error|note: (?:in expansion|expanded from))", problem, flags=re.M):

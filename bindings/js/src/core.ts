@@ -46,7 +46,7 @@ interface ModelExports extends CommonExports {
   coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
   coffer_js_folder(names: number, size: number): number;
   coffer_js_folder_is_left(name: number, size: number): number;
-  coffer_js_folder_told(): number;
+  coffer_js_folder_reported(): number;
   coffer_js_hash_finish(): number;
   coffer_js_hash_new(algorithm: number): number;
   coffer_js_hash_update(bytes: number, size: number): number;

@@ -77,7 +77,7 @@ function choose(place: Place, names: readonly string[], named: Place): Promise<C
     if (error?.code === "MEMORY") {
       throw error;
     }
-    const [flags = 0, first = 0, count = 0] = core.words(core.exports.coffer_js_folder_told(), 3);
+    const [flags = 0, first = 0, count = 0] = core.words(core.exports.coffer_js_folder_reported(), 3);
     const [text, textSize] = [core.u32(AT.fileNames), core.u32(AT.fileNamesSize)];
     const files = core.texts(core.u32(AT.fileEnds), core.u32(AT.fileCount), text, textSize);
     const missing = core.decode(core.u32(AT.bytes), core.u32(AT.bytesSize));

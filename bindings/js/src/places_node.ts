@@ -34,7 +34,7 @@ async function isThere(path: string): Promise<boolean> {
 const [OTHERS_WRITE, STICKY] = [0o002, 0o1000];
 
 /**
- * Whether a file with the name of what a save leaves is that, by the rules of src/model/saved.c: where anybody may make
+ * Whether a file with the name of what a save leaves is that, by the rules of src/model/pending_save.c: where anybody may make
  * files, anybody can fake such a name. It counts when this user could recover the save, or when its owner has files of the
  * model there.
  */

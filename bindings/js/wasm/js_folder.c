@@ -15,11 +15,11 @@ typedef struct js_folder {
     uint32_t chosen;
 } js_folder;
 
-static js_folder folder_told;
+static js_folder folder_reported;
 
-JS_EXPORT(coffer_js_folder_told) js_folder *coffer_js_folder_told(void)
+JS_EXPORT(coffer_js_folder_reported) js_folder *coffer_js_folder_reported(void)
 {
-    return &folder_told;
+    return &folder_reported;
 }
 
 /* The names of interest are the answer's files. */
@@ -63,10 +63,10 @@ JS_EXPORT(coffer_js_folder) coffer_status coffer_js_folder(const char *text, siz
         return status;
     }
     status = coffer__folder_names_choose(&list, &choice, &js_state.error);
-    folder_told.flags = (list.is_pipeline && list.count == 0 ? FOLDER_PIPELINE : 0u) |
-                        (choice.is_doubtful && list.interrupted ? FOLDER_DOUBTFUL : 0u);
-    folder_told.first = (uint32_t)choice.first;
-    folder_told.chosen = (uint32_t)(choice.set_count > 0 ? choice.set_count : 1);
+    folder_reported.flags = (list.is_pipeline && list.count == 0 ? FOLDER_PIPELINE : 0u) |
+                            (choice.is_doubtful && list.interrupted ? FOLDER_DOUBTFUL : 0u);
+    folder_reported.first = (uint32_t)choice.first;
+    folder_reported.chosen = (uint32_t)(choice.set_count > 0 ? choice.set_count : 1);
     js_state.bytes = (uint32_t)(size_t)choice.missing.text;
     js_state.bytes_size = (uint32_t)strlen(choice.missing.text);
     return status;

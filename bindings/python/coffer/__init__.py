@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from ._manifest import Manifest as Manifest
     from ._manifest import ManifestEntry as ManifestEntry
     from ._manifest import ManifestProblem as ManifestProblem
-    from ._mix import Added as Added
-    from ._mix import Extracted as Extracted
-    from ._mix import add_lora as add_lora
-    from ._mix import average as average
-    from ._mix import extract_lora as extract_lora
-    from ._mix import merge_lora as merge_lora
+    from ._merge import Added as Added
+    from ._merge import Extracted as Extracted
+    from ._merge import add_lora as add_lora
+    from ._merge import average as average
+    from ._merge import extract_lora as extract_lora
+    from ._merge import merge_lora as merge_lora
     from ._models import edit_metadata as edit_metadata
     from ._models import fetch as fetch
     from ._models import merge as merge

@@ -33,7 +33,7 @@ RewriteWay = Literal["nothing", "headers", "files"]
 RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, number of the file
 # before, afterwards (None: left out), and how many numbers a cast made infinite and zero
 RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int, bool]
-RewriteTold = tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]
+RewriteReported = tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]
 Engine = Literal["auto", "buffered", "direct", "ring", "cufile", "mapped"]
 # the address of the first element, bytes from there on, bytes from element to element of each dimension, and the stream
 PlanPlace = tuple[int, int, tuple[int, ...] | None, int]
@@ -205,7 +205,7 @@ class Model:
             | tuple[str, tuple[Model, ...], tuple[float, ...] | None, tuple[tuple[str, tuple[float, ...]], ...], bool]
             | None
         ) = None,
-    ) -> RewriteTold:
+    ) -> RewriteReported:
         """Writes the model again, each rule being what is done, a pattern, and the new name or dtype; or only plans it. How it is done,
         the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what
         becomes of each tensor. `mix` is what is computed from other models: ("lora", paths with scales, patterns), or ("average", the other

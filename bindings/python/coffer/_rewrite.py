@@ -13,7 +13,7 @@ from ._models import Source, _opened
 from ._options import Sync, several, size_of
 
 if TYPE_CHECKING:
-    from ._native import Algorithm, Format, Progress, RewriteKind, RewriteTold, RewriteWay
+    from ._native import Algorithm, Format, Progress, RewriteKind, RewriteReported, RewriteWay
 
 
 class Place(NamedTuple):
@@ -142,7 +142,7 @@ def rewrite(
     return _told(told)
 
 
-def _told(told: RewriteTold) -> Rewrite:
+def _told(told: RewriteReported) -> Rewrite:
     way, shards, _, before, size, copied, computed, tensors = told
     changes = tuple(
         TensorRewrite(Place(*old), None if new is None else Place(*new), overflowed, vanished, was_computed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* add_lora: one adapter that does what several do together, or only what it would be of. */
-#include "py_mix.h"
+#include "py_merge.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static PyObject *add_module(const coffer_added *added, int dry_run)
                          (unsigned long long)added->rank, kept);
 }
 
-static PyObject *add_told(const coffer_addition *addition, int dry_run)
+static PyObject *add_reported(const coffer_addition *addition, int dry_run)
 {
     const coffer_added *added = NULL;
     PyObject *modules = PyList_New(0);
@@ -48,14 +48,14 @@ static int add_make_folder(PyObject *make_folder, const coffer_addition *additio
     return done == NULL ? -1 : 0;
 }
 
-static PyObject *add_run(const py_state *state, py_mix *mix, const coffer_add_lora_options *options,
+static PyObject *add_run(const py_state *state, py_merge *mix, const coffer_add_lora_options *options,
                          const add_writing *writing, PyObject *make_folder)
 {
     coffer_addition *addition = NULL;
     coffer_error err;
     py_watch watch;
     py_watch_begin(&watch, NULL, 0);
-    coffer_status status = py_mix_open(mix, &err);
+    coffer_status status = py_merge_open(mix, &err);
     if (status == COFFER_OK) {
         status = coffer_add_lora_plan(&addition, mix->adapters, mix->count, options, &err);
     }
@@ -69,9 +69,9 @@ static PyObject *add_run(const py_state *state, py_mix *mix, const coffer_add_lo
         status = coffer_add_lora_run(addition, writing->path, &writing->options, &watch.options, &err);
         py_watch_finish(&watch);
     }
-    PyObject *told = status == COFFER_OK ? add_told(addition, writing->path == NULL) : py_raise(state, &err);
+    PyObject *reported = status == COFFER_OK ? add_reported(addition, writing->path == NULL) : py_raise(state, &err);
     coffer_addition_free(addition);
-    return told;
+    return reported;
 }
 
 PyObject *py_add_lora(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -92,17 +92,17 @@ PyObject *py_add_lora(PyObject *module, PyObject *args, PyObject *kwargs)
         (given != NULL && given != Py_None && !PyUnicode_FSConverter(given, &path))) {
         return NULL;
     }
-    py_mix mix;
+    py_merge mix;
     writing.path = path == NULL ? NULL : PyBytes_AsString(path);
     options.dtype = dtype != NULL ? coffer_dtype_from_name(dtype, strlen(dtype)) : COFFER_UNKNOWN_DTYPE;
-    const int ready = py_mix_init(state, &mix, adapters) == 0 &&
+    const int ready = py_merge_init(state, &mix, adapters) == 0 &&
                       py_algorithm_from(state, digests, &writing.options.digests) == 0 &&
                       py_sync_from(state, sync, &writing.options.sync) == 0;
     if (ready && dtype != NULL && options.dtype == COFFER_UNKNOWN_DTYPE) {
         py_fail(state, COFFER_ERR_ARGUMENT, "the matrices of an adapter are F32, BF16 or F16, not %s", dtype);
     }
-    PyObject *told = PyErr_Occurred() == NULL ? add_run(state, &mix, &options, &writing, make_folder) : NULL;
-    py_mix_free(&mix);
+    PyObject *reported = PyErr_Occurred() == NULL ? add_run(state, &mix, &options, &writing, make_folder) : NULL;
+    py_merge_free(&mix);
     Py_XDECREF(path);
-    return told;
+    return reported;
 }

@@ -11,7 +11,7 @@ typedef struct copy_job {
     PyObject *pairs; /* a tuple, which keeps the tensors */
     py_writing writing;
     coffer_model_writer_options model; /* of several files, when `several` */
-    bool several;
+    bool sharded;
 } copy_job;
 
 static void copy_free(copy_job *job)
@@ -112,7 +112,7 @@ static int copy_run(const py_state *state, const copy_job *job)
     const char *text = PyBytes_AsString(path);
     py_watch_begin(&watch, job->writing.progress, 0);
     const coffer_status status =
-        job->several ? copy_to_files(job, text, &watch.options, &err) : copy_to_file(job, text, &watch.options, &err);
+        job->sharded ? copy_to_files(job, text, &watch.options, &err) : copy_to_file(job, text, &watch.options, &err);
     py_watch_finish(&watch);
     Py_DECREF(path);
     if (status != COFFER_OK) {
@@ -149,8 +149,8 @@ static int copy_arguments(const py_state *state, PyObject *args, PyObject *kwarg
         py_algorithm_from(state, digests, &writing->options.digests) < 0) {
         return -1;
     }
-    job->several = limit != Py_None;
-    job->model.max_shard_size = job->several ? PyLong_AsUnsignedLongLong(limit) : 0;
+    job->sharded = limit != Py_None;
+    job->model.max_shard_size = job->sharded ? PyLong_AsUnsignedLongLong(limit) : 0;
     job->model.balanced = balanced != 0;
     job->model.force = force != 0;
     writing->options.alignment = alignment;

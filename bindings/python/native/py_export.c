@@ -19,17 +19,17 @@ static PyObject *export_tensor(const py_state *state, const coffer_tensor *tenso
 {
     PyObject *name = PyUnicode_DecodeUTF8(tensor->name, (Py_ssize_t)tensor->name_len, "backslashreplace");
     PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
-    PyObject *told = NULL;
+    PyObject *reported = NULL;
     if (name != NULL && shape != NULL) {
-        told = Py_BuildValue("(OOOKsnssiii)", name, state->dtype_names[tensor->dtype], shape,
-                             (unsigned long long)tensor->size, "written", (Py_ssize_t)-1, "", "", 0, 0, 0);
+        reported = Py_BuildValue("(OOOKsnssiii)", name, state->dtype_names[tensor->dtype], shape,
+                                 (unsigned long long)tensor->size, "written", (Py_ssize_t)-1, "", "", 0, 0, 0);
     }
     Py_XDECREF(name);
     Py_XDECREF(shape);
-    return told;
+    return reported;
 }
 
-static PyObject *export_told(const py_state *state, const coffer *model, const coffer_export_options *options)
+static PyObject *export_reported(const py_state *state, const coffer *model, const coffer_export_options *options)
 {
     PyObject *tensors = PyList_New(0);
     for (size_t i = 0; tensors != NULL && i < coffer_count(model); i++) {
@@ -37,11 +37,11 @@ static PyObject *export_told(const py_state *state, const coffer *model, const c
         if (options->tensor != NULL && tensor != coffer_find(model, options->tensor, options->tensor_len)) {
             continue;
         }
-        PyObject *told = export_tensor(state, tensor);
-        if (told == NULL || PyList_Append(tensors, told) < 0) {
+        PyObject *reported = export_tensor(state, tensor);
+        if (reported == NULL || PyList_Append(tensors, reported) < 0) {
             Py_CLEAR(tensors);
         }
-        Py_XDECREF(told);
+        Py_XDECREF(reported);
     }
     const char *format = coffer_format_id(coffer_table_format(coffer_shard_table(model, 0)));
     return tensors == NULL ? NULL : Py_BuildValue("(sN)", format, tensors);
@@ -59,9 +59,9 @@ static PyObject *export_run(const py_state *state, export_call *call)
             coffer_export(model, call->format, PyBytes_AsString(call->output), &call->options, &watch.options, &err);
     }
     py_watch_finish(&watch);
-    PyObject *told = status == COFFER_OK ? export_told(state, model, &call->options) : py_raise(state, &err);
+    PyObject *reported = status == COFFER_OK ? export_reported(state, model, &call->options) : py_raise(state, &err);
     coffer_close(model);
-    return told;
+    return reported;
 }
 
 PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -77,7 +77,7 @@ PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs)
     int tied = 1;
     call.open.access = COFFER_READ;
     call.open.verify = COFFER_VERIFY_RECORDED;
-    PyObject *told = NULL;
+    PyObject *reported = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&s|$z#zpzsIOzz:export_file", names, py_to_path, &call.path,
                                      py_to_path, &call.output, &to, &call.options.tensor, &tensor_len, &bytes_as, &tied,
                                      &call.open.token, &sync, &call.threads, &call.progress, &call.options.arch,
@@ -92,12 +92,12 @@ PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs)
     if (bytes_as != NULL && call.options.bytes_as == COFFER_UNKNOWN_DTYPE) {
         py_fail(state, COFFER_ERR_ARGUMENT, "bytes_as is \"U8\" or \"I8\", not \"%s\"", bytes_as);
     } else if (py_sync_from(state, sync, &call.options.sync) == 0) {
-        told = export_run(state, &call);
+        reported = export_run(state, &call);
     }
 done:
     Py_XDECREF(call.output);
     Py_XDECREF(call.path);
-    return told;
+    return reported;
 }
 
 PyObject *py_export_format(PyObject *module, PyObject *path)

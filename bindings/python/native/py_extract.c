@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model.extract_lora: an adapter that makes another model of this one, or only what it would be of. */
-#include "py_mix.h"
+#include "py_merge.h"
 
 #include <string.h>
 
@@ -42,27 +42,28 @@ static int extract_patterns_init(extract_patterns *patterns, PyObject *given, co
 /* ---- what is told ---- */
 
 /* (name, rank, transposed, kept); None for what was not computed. */
-static PyObject *extract_tensor(const coffer_extracted *told, int dry_run)
+static PyObject *extract_tensor(const coffer_extracted *reported, int dry_run)
 {
-    const coffer_tensor *tensor = told->tensor;
+    const coffer_tensor *tensor = reported->tensor;
     PyObject *name = py_tensor_name(tensor);
-    PyObject *kept = dry_run && told->rank > 0 ? Py_NewRef(Py_None)
-                     : name == NULL            ? NULL
-                                               : PyFloat_FromDouble(told->kept);
+    PyObject *kept = dry_run && reported->rank > 0 ? Py_NewRef(Py_None)
+                     : name == NULL                ? NULL
+                                                   : PyFloat_FromDouble(reported->kept);
     if (name == NULL || kept == NULL) {
         Py_XDECREF(name);
         Py_XDECREF(kept);
         return NULL;
     }
-    return Py_BuildValue("(NKON)", name, (unsigned long long)told->rank, told->transposed ? Py_True : Py_False, kept);
+    return Py_BuildValue("(NKON)", name, (unsigned long long)reported->rank, reported->transposed ? Py_True : Py_False,
+                         kept);
 }
 
-static PyObject *extract_told(const coffer_extraction *extraction, int dry_run)
+static PyObject *extract_reported(const coffer_extraction *extraction, int dry_run)
 {
-    const coffer_extracted *told = NULL;
+    const coffer_extracted *reported = NULL;
     PyObject *tensors = PyList_New(0);
-    for (size_t i = 0; tensors != NULL && (told = coffer_extraction_at(extraction, i)) != NULL; i++) {
-        PyObject *one = extract_tensor(told, dry_run);
+    for (size_t i = 0; tensors != NULL && (reported = coffer_extraction_at(extraction, i)) != NULL; i++) {
+        PyObject *one = extract_tensor(reported, dry_run);
         if (one == NULL || PyList_Append(tensors, one) < 0) {
             Py_CLEAR(tensors);
         }
@@ -88,9 +89,9 @@ static PyObject *extract_run(const py_state *state, const py_handle *base, const
         status = coffer_extract_lora_run(extraction, folder, writing, &watch.options, &err);
     }
     py_watch_finish(&watch);
-    PyObject *told = status == COFFER_OK ? extract_told(extraction, folder == NULL) : py_raise(state, &err);
+    PyObject *reported = status == COFFER_OK ? extract_reported(extraction, folder == NULL) : py_raise(state, &err);
     coffer_extraction_free(extraction);
-    return told;
+    return reported;
 }
 
 PyObject *py_model_extract_lora(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -127,12 +128,12 @@ PyObject *py_model_extract_lora(PyObject *self, PyObject *args, PyObject *kwargs
     }
     py_handle *base = PyErr_Occurred() == NULL ? py_model_use(self) : NULL;
     py_handle *other = base == NULL ? NULL : py_model_use(tuned);
-    PyObject *told = other == NULL ? NULL
-                                   : extract_run(state, base, other, &options, &writing,
-                                                 path == NULL ? NULL : PyBytes_AsString(path), progress, threads);
+    PyObject *reported = other == NULL ? NULL
+                                       : extract_run(state, base, other, &options, &writing,
+                                                     path == NULL ? NULL : PyBytes_AsString(path), progress, threads);
     py_handle_release(other);
     py_handle_release(base);
     extract_patterns_free(&patterns);
     Py_XDECREF(path);
-    return told;
+    return reported;
 }

@@ -63,17 +63,18 @@ static PyObject *import_tensor(const py_state *state, const coffer_import_tensor
     PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
     const bool known = tensor->dtype != COFFER_UNKNOWN_DTYPE;
     PyObject *dtype = Py_NewRef(known ? state->dtype_names[tensor->dtype] : Py_None);
-    PyObject *told = NULL;
+    PyObject *reported = NULL;
     if (name != NULL && storage != NULL && shape != NULL) {
-        told = Py_BuildValue("(OOOKsnsOiii)", name, dtype, shape, (unsigned long long)tensor->size, fates[tensor->fate],
-                             tensor->alias_of == SIZE_MAX ? (Py_ssize_t)-1 : (Py_ssize_t)tensor->alias_of,
-                             tensor->reason, storage, tensor->gathered, tensor->changed, tensor->decoded);
+        reported =
+            Py_BuildValue("(OOOKsnsOiii)", name, dtype, shape, (unsigned long long)tensor->size, fates[tensor->fate],
+                          tensor->alias_of == SIZE_MAX ? (Py_ssize_t)-1 : (Py_ssize_t)tensor->alias_of, tensor->reason,
+                          storage, tensor->gathered, tensor->changed, tensor->decoded);
     }
     Py_XDECREF(name);
     Py_XDECREF(storage);
     Py_XDECREF(shape);
     Py_DECREF(dtype);
-    return told;
+    return reported;
 }
 
 static PyObject *import_finding(const coffer_import_finding *finding)
@@ -81,16 +82,16 @@ static PyObject *import_finding(const coffer_import_finding *finding)
     static const char *const weights[] = { "note", "opaque", "danger" };
     PyObject *member = import_text(finding->member, strlen(finding->member));
     PyObject *subject = import_text(finding->subject, strlen(finding->subject));
-    PyObject *told = NULL;
+    PyObject *reported = NULL;
     if (member != NULL && subject != NULL) {
         const bool placed = finding->offset != COFFER_NO_OFFSET;
-        told =
+        reported =
             Py_BuildValue("(sssNOO)", weights[finding->weight], finding->text, finding->file_name,
                           placed ? PyLong_FromUnsignedLongLong(finding->offset) : Py_NewRef(Py_None), member, subject);
     }
     Py_XDECREF(member);
     Py_XDECREF(subject);
-    return told;
+    return reported;
 }
 
 /* Appends an object that is taken over, and may be NULL after a failure. */
@@ -130,25 +131,25 @@ static int import_lists(const py_state *state, coffer_import *import, PyObject *
     return 0;
 }
 
-static PyObject *import_told(const py_state *state, coffer_import *import, uint64_t bytes_read)
+static PyObject *import_reported(const py_state *state, coffer_import *import, uint64_t bytes_read)
 {
     const coffer_import_summary *summary = coffer_import_summarize(import);
     PyObject *tensors = PyList_New(0);
     PyObject *findings = PyList_New(0);
     PyObject *left = PyList_New(0);
-    PyObject *told = NULL;
+    PyObject *reported = NULL;
     if (tensors != NULL && findings != NULL && left != NULL &&
         import_lists(state, import, tensors, findings, left) == 0) {
-        told = Py_BuildValue("(ssOOOKKKKKKK)", summary->reader, summary->noun, tensors, findings, left,
-                             (unsigned long long)summary->total, (unsigned long long)summary->written,
-                             (unsigned long long)summary->aliased, (unsigned long long)summary->skipped,
-                             (unsigned long long)summary->unreferenced, (unsigned long long)summary->output,
-                             (unsigned long long)bytes_read);
+        reported = Py_BuildValue("(ssOOOKKKKKKK)", summary->reader, summary->noun, tensors, findings, left,
+                                 (unsigned long long)summary->total, (unsigned long long)summary->written,
+                                 (unsigned long long)summary->aliased, (unsigned long long)summary->skipped,
+                                 (unsigned long long)summary->unreferenced, (unsigned long long)summary->output,
+                                 (unsigned long long)bytes_read);
     }
     Py_XDECREF(tensors);
     Py_XDECREF(findings);
     Py_XDECREF(left);
-    return told;
+    return reported;
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
@@ -182,7 +183,7 @@ static PyObject *import_run_opened(const py_state *state, const import_call *cal
             coffer_import_write(opened->import, PyBytes_AsString(call->output), &call->writing, &watch.options, &err);
     }
     py_watch_finish(&watch);
-    return status == COFFER_OK ? import_told(state, opened->import, bytes_read) : py_raise(state, &err);
+    return status == COFFER_OK ? import_reported(state, opened->import, bytes_read) : py_raise(state, &err);
 }
 
 /* The paths as bytes objects; false with an exception for one that is no path. */
@@ -206,7 +207,7 @@ static PyObject *import_run(const py_state *state, const import_call *call)
     if (opened == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *told = import_paths(call, opened, count) ? import_run_opened(state, call, opened, count) : NULL;
+    PyObject *reported = import_paths(call, opened, count) ? import_run_opened(state, call, opened, count) : NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
         coffer_import_free(opened[i].import);
     }
@@ -215,7 +216,7 @@ static PyObject *import_run(const py_state *state, const import_call *call)
         Py_XDECREF(opened[i].path);
     }
     PyMem_Free(opened);
-    return told;
+    return reported;
 }
 
 /* The patterns, which are borrowed from their strings; false with an exception for what is none. */
@@ -272,7 +273,7 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
                                      &flags[10], &call.writing.sidecar, &PyTuple_Type, &select)) {
         return NULL;
     }
-    PyObject *told = NULL;
+    PyObject *reported = NULL;
     const int tie = import_word(state, "tied", ties, tied);
     const int kind = tie < 0 ? -1 : import_word(state, "scalars", scalars, scalar);
     const int block = kind < 0 ? -1 : import_blocks(state, blocks_as);
@@ -298,9 +299,9 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     if (block >= 0 && py_sync_from(state, sync, &call.files.sync) == 0 &&
         py_algorithm_from(state, digests, &call.files.digests) == 0 && import_patterns(&call, select) &&
         (!named || py_to_path(output, &call.output))) {
-        told = import_run(state, &call);
+        reported = import_run(state, &call);
     }
     PyMem_Free((void *)call.options.select);
     Py_XDECREF(call.output);
-    return told;
+    return reported;
 }

@@ -97,9 +97,9 @@ static void *memory_new_tried(py_pages *pages, size_t size)
 
 py_pages py_pages_for(uint64_t total)
 {
-    const char *told = getenv("COFFER_HUGE_PAGES");
-    py_pages pages = { .always = told != NULL && strcmp(told, "always") == 0 };
-    const bool never = told != NULL && strcmp(told, "never") == 0;
+    const char *reported = getenv("COFFER_HUGE_PAGES");
+    py_pages pages = { .always = reported != NULL && strcmp(reported, "always") == 0 };
+    const bool never = reported != NULL && strcmp(reported, "never") == 0;
     if (!pages.always && !never && total >= MEMORY_LARGE) {
         Py_BEGIN_ALLOW_THREADS pages.small_cost = memory_try_small();
         Py_END_ALLOW_THREADS

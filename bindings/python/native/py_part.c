@@ -286,13 +286,13 @@ static int part_is_plain(PyObject *item, Py_ssize_t length)
 int py_part_slice_plainly(const py_state *state, py_part *part, const py_part *whole, PyObject *index)
 {
     const coffer_tensor *tensor = whole->tensor;
-    const bool several = PyTuple_Check(index);
-    const size_t count = several ? (size_t)PyTuple_Size(index) : 1;
+    const bool sharded = PyTuple_Check(index);
+    const size_t count = sharded ? (size_t)PyTuple_Size(index) : 1;
     if (count > tensor->rank || coffer_dtype_bits(tensor->dtype) % 8 != 0) {
         return 1;
     }
     for (size_t i = 0; i < count; i++) {
-        PyObject *item = several ? PyTuple_GetItem(index, (Py_ssize_t)i) : index;
+        PyObject *item = sharded ? PyTuple_GetItem(index, (Py_ssize_t)i) : index;
         const int plain = tensor->shape[i] > PY_SSIZE_T_MAX ? 0 : part_is_plain(item, (Py_ssize_t)tensor->shape[i]);
         if (plain <= 0) {
             return plain < 0 ? -1 : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model.rewrite: the model written again by rules, or only what that would do. */
-#include "py_mix.h"
+#include "py_merge.h"
 #include "py_model.h"
 
 #include <string.h>
@@ -118,7 +118,7 @@ static PyObject *rewrite_change(const coffer_rewrite_change *change)
                          (unsigned long long)change->vanished, change->computed ? Py_True : Py_False);
 }
 
-static PyObject *rewrite_told(const coffer_rewrite *rewrite)
+static PyObject *rewrite_reported(const coffer_rewrite *rewrite)
 {
     static const char *const ways[] = { "nothing", "headers", "files" };
     const coffer_rewrite_summary *summary = coffer_rewrite_summarize(rewrite);
@@ -141,20 +141,20 @@ static PyObject *rewrite_told(const coffer_rewrite *rewrite)
 /* ---- the whole ---- */
 
 static PyObject *rewrite_run(const py_state *state, const py_handle *handle, const coffer_rewrite_options *options,
-                             py_mix *mix, int dry_run, PyObject *progress, unsigned threads)
+                             py_merge *mix, int dry_run, PyObject *progress, unsigned threads)
 {
     coffer_rewrite *rewrite = NULL;
     coffer_error err;
     py_watch watch;
     py_watch_begin(&watch, progress, threads);
-    coffer_status status = py_mix_plan(mix, &rewrite, py_handle_model(handle), options, &err);
+    coffer_status status = py_merge_plan(mix, &rewrite, py_handle_model(handle), options, &err);
     if (status == COFFER_OK) {
         status = (dry_run ? coffer_rewrite_check : coffer_rewrite_run)(rewrite, &watch.options, &err);
     }
     py_watch_finish(&watch);
-    PyObject *told = status == COFFER_OK ? rewrite_told(rewrite) : py_raise(state, &err);
+    PyObject *reported = status == COFFER_OK ? rewrite_reported(rewrite) : py_raise(state, &err);
     coffer_rewrite_free(rewrite);
-    return told;
+    return reported;
 }
 
 PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -190,7 +190,7 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     rewrite_rules rules;
-    py_mix mix;
+    py_merge mix;
     options.output = path == NULL ? NULL : PyBytes_AsString(path);
     options.alignment = alignment;
     options.max_shard_size = max_shard_size;
@@ -198,15 +198,15 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     options.force = force != 0;
     options.ignore_unmatched = ignore_unmatched != 0;
     const int ruled = rewrite_rules_init(state, &rules, given, edits, &options) == 0;
-    const int ready = py_mix_init(state, &mix, ruled ? mixed : NULL) == 0 && ruled &&
+    const int ready = py_merge_init(state, &mix, ruled ? mixed : NULL) == 0 && ruled &&
                       py_format_from(state, format, &options.format) == 0 &&
                       py_algorithm_from(state, digests, &options.digests) == 0 &&
                       py_sync_from(state, sync, &options.sync) == 0;
     py_handle *handle = ready ? py_model_use(self) : NULL;
-    PyObject *told = handle == NULL ? NULL : rewrite_run(state, handle, &options, &mix, dry_run, progress, threads);
+    PyObject *reported = handle == NULL ? NULL : rewrite_run(state, handle, &options, &mix, dry_run, progress, threads);
     py_handle_release(handle);
-    py_mix_free(&mix);
+    py_merge_free(&mix);
     rewrite_rules_free(&rules);
     Py_XDECREF(path);
-    return told;
+    return reported;
 }

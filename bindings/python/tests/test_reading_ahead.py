@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands below stand-in tensors, without any framework: boxes, the learner, and reading ahead. Whatever is guessed, what is
+"""What stands below lazy tensor tensors, without any framework: boxes, the learner, and reading ahead. Whatever is guessed, what is
 taken has to be right, memory bounded, and what nobody takes of its kind never read."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.lib.stride_tricks import as_strided
 import coffer
 from coffer import _native
 from coffer.adapters import ahead
-from coffer.adapters.ahead import ReadAhead
+from coffer.adapters.prefetch import ReadAhead
 from coffer.adapters.boxes import box_of, counts, elements, slices, whole
-from coffer.adapters.learning import Learner
+from coffer.adapters.access_predictor import AccessPredictor
 
 # ---- Boxes ------------------------------------------------------------------------------------------------------------
 
@@ -113,12 +113,12 @@ HALF = ((0, 4, 1), (0, 8, 1))
 
 
 def test_nothing_is_guessed_from_nothing():
-    learner = Learner(NAMES)
+    learner = AccessPredictor(NAMES)
     assert not learner.knows(NAMES[0]) and learner.guess(NAMES[0], (8, 8)) == ()
 
 
 def test_a_layer_teaches_the_next_and_an_expert_teaches_no_other():
-    learner = Learner(NAMES)
+    learner = AccessPredictor(NAMES)
     learner.learn("model.layers.0.experts.1.w", (8, 8), [HALF])
     assert learner.guess("model.layers.3.experts.1.w", (8, 8)) == (HALF,)
     assert learner.guess("model.layers.0.experts.2.w", (8, 8)) == ()
@@ -127,7 +127,7 @@ def test_a_layer_teaches_the_next_and_an_expert_teaches_no_other():
 
 
 def test_numbers_that_never_differ_are_no_layers():
-    learner = Learner([f"model2.layers.{layer}.conv1.w" for layer in range(3)])
+    learner = AccessPredictor([f"model2.layers.{layer}.conv1.w" for layer in range(3)])
     learner.learn("model2.layers.0.conv1.w", (8, 8), [HALF])
     assert learner.guess("model2.layers.1.conv1.w", (8, 8)) == (HALF,)
 
@@ -137,7 +137,7 @@ def test_numbers_that_never_differ_are_no_layers():
     [((16, 8), (((0, 8, 1), (0, 8, 1)),)), ((8, 2), (((0, 4, 1), (0, 2, 1)),)), ((9, 8), ()), ((8,), ()), ((8, 8, 1), ())],
 )
 def test_other_shapes_get_the_same_fraction(shape, guess):
-    learner = Learner(NAMES)
+    learner = AccessPredictor(NAMES)
     learner.learn(NAMES[0], (8, 8), [HALF])
     assert learner.guess(NAMES[4], shape) == guess
 

@@ -20,9 +20,9 @@ import coffer.hub
 import coffer.jax
 import coffer.numpy
 import coffer.torch
-from coffer.adapters.ahead import ReadAhead
+from coffer.adapters.prefetch import ReadAhead
 from coffer.adapters.dcp import StorageReader
-from coffer.adapters.standins import Weights
+from coffer.adapters.lazy_tensors import Weights
 from coffer.numpy import load_file, save_file
 
 

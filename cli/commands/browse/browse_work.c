@@ -22,7 +22,7 @@ typedef struct work_lane {
     bool wanted;        /* there is a job that nobody has begun */
     bool busy;          /* one is in progress */
     atomic_bool cancel; /* it is to end */
-    double told;        /* when `changed` was called last */
+    double reported;    /* when `changed` was called last */
 } work_lane;
 
 struct browse_work {
@@ -106,8 +106,8 @@ static void end_lane(work_lane *lane)
 static void tell_change(work_lane *lane)
 {
     const double now = cli_seconds();
-    if (now - lane->told >= CHANGED_EVERY) {
-        lane->told = now;
+    if (now - lane->reported >= CHANGED_EVERY) {
+        lane->reported = now;
         lane->work->changed();
     }
 }

@@ -150,7 +150,7 @@ static coffer_status look(void *ctx, cli_file *file)
 typedef struct check_others {
     cli *app;
     check_run *run;
-    const coffer_error *told;
+    const coffer_error *reported;
     size_t count; /* lines that were shown */
     int code;
 } check_others;
@@ -164,13 +164,14 @@ static int count_verdict(check_run *run, int code)
 }
 
 /* A message about missing files names the first few of them. */
-static bool is_told(const coffer_error *told, const char *path)
+static bool is_reported(const coffer_error *reported, const char *path)
 {
     char name[4 * 256];
     const char *slash = cli_last_slash(path);
     slash = slash != NULL ? slash + 1 : path;
     coffer_escape(slash, strlen(slash), name, sizeof name);
-    return strcmp(told->path, path) == 0 || (told->code == COFFER_ERR_SHARD_MISSING && strstr(told->message, name));
+    return strcmp(reported->path, path) == 0 ||
+           (reported->code == COFFER_ERR_SHARD_MISSING && strstr(reported->message, name));
 }
 
 static int show_other(void *ctx, const char *path, bool exists)
@@ -178,7 +179,7 @@ static int show_other(void *ctx, const char *path, bool exists)
     check_others *others = ctx;
     coffer *model = NULL;
     coffer_error err;
-    if (is_told(others->told, path)) {
+    if (is_reported(others->reported, path)) {
         return 0;
     }
     if ((exists ? cli_open_quietly(&model, path, true, &err) : cli_missing_file(&err)) != COFFER_OK) {

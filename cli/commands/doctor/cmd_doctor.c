@@ -80,7 +80,7 @@ static void look_at_listed(doctor_folder *folder)
     uint64_t size = 0;
     doctor_check_files(folder);
     const bool has_model = doctor_check_models(folder, &size);
-    doctor_check_company(folder, has_model);
+    doctor_check_companions(folder, has_model);
     doctor_check_copies(folder, has_model, size);
     doctor_check_hub(folder);
 }
@@ -116,8 +116,8 @@ static void look_at_folder(doctor *d)
     folder_stack stack = { .names = NULL };
     d->failed = !push_folder(&stack, "", "");
     look_below(d, &stack);
-    const bool told = d->totals[DOCTOR_ERROR] + d->totals[DOCTOR_WARNING] > 0;
-    if (d->seen_count == 0 && !told && !d->failed && !cli_interrupted()) {
+    const bool reported = d->totals[DOCTOR_ERROR] + d->totals[DOCTOR_WARNING] > 0;
+    if (d->seen_count == 0 && !reported && !d->failed && !cli_interrupted()) {
         d->unreadable = true;
         doctor_add(d, DOCTOR_ERROR, "no_model", "", "there is no model in the folder");
     }
@@ -278,10 +278,10 @@ static const cli_example DOCTOR_EXAMPLES[] = {
 const cli_command cli_doctor = {
     .name = "doctor",
     .run = run_doctor,
-    .summary = "say what is wrong with a model and its folder, and what mends it",
+    .summary = "say what is wrong with a model and its folder, and what fixes it",
     .usage = "PATH",
     .about = "Looks at a folder with all folders in it, at one file or index, or at a URL, and says what is wrong,\n"
-             "how badly, and which command mends it:\n"
+             "how badly, and which command fixes it:\n"
              "\n"
              "  files      models and indices that break a rule; files that are missing or that nobody names; what\n"
              "             interrupted downloads, edits and saves left; Git LFS pointers and web pages in the\n"
@@ -298,7 +298,7 @@ const cli_command cli_doctor = {
              "\n"
              "An error keeps a model from being loaded, or from being the one that was saved; a warning is to be\n"
              "looked at; a note is good to know. Nothing is ever changed. At a URL, without --data, only headers\n"
-             "and small files are read. With --quiet notes are left out. `mend:` is a command that removes the\n"
+             "and small files are read. With --quiet notes are left out. `fix:` is a command that removes the\n"
              "finding, `look:` one that says more. Of a kind of finding that comes very often, 10 are listed and\n"
              "the others counted.\n"
              "\n"
@@ -307,7 +307,7 @@ const cli_command cli_doctor = {
              "\n"
              "JSON: path, against (OTHER or null), ok, errors, warnings, notes (how many), data, models [{file,\n"
              "type, files, tensors, size}], findings [{weight (\"error\", \"warning\", \"note\"), kind, file, tensor,\n"
-             "offset, reason, command, mends, more}]. file is below path, and \"\" is path itself; tensor, offset\n"
+             "offset, reason, command, fixes, more}]. file is below path, and \"\" is path itself; tensor, offset\n"
              "and command may be null. A path that cannot be opened has path and error (see coffer help info).\n",
     .options = DOCTOR_OPTIONS,
     .examples = DOCTOR_EXAMPLES,

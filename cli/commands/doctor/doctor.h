@@ -34,8 +34,8 @@ typedef struct doctor_finding {
     uint64_t offset; /* byte of the file, or COFFER_NO_OFFSET */
     uint64_t more;   /* findings like this one that are not listed */
     char *reason;
-    char *command; /* what mends it, or looks closer; NULL: nothing does */
-    bool mends;
+    char *command; /* what fixes it, or looks closer; NULL: nothing does */
+    bool fixes;
 } doctor_finding;
 
 /* A model that was looked at. */
@@ -81,10 +81,10 @@ __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add(doctor *d, doct
 bool doctor_is_listed(doctor *d, const char *kind);
 /* What else is known of one. */
 void doctor_about(doctor *d, doctor_finding *finding, const char *tensor, size_t tensor_len);
-/* Makes the command that mends it, or looks closer, of words that are quoted for a shell; NULL closes them. A second call
-   adds another command after &&. A command mends only where it is shown that nothing is lost: whoever runs it has every
+/* Makes the command that fixes it, or looks closer, of words that are quoted for a shell; NULL closes them. A second call
+   adds another command after &&. A command fixes only where it is shown that nothing is lost: whoever runs it has every
    tensor afterwards that could be read before, bit for bit. */
-void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words);
+void doctor_fix(doctor *d, doctor_finding *finding, const char *const *words);
 void doctor_look(doctor *d, doctor_finding *finding, const char *const *words);
 #define DOCTOR_WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 /* A failure of the library as a finding, an error. */
@@ -149,7 +149,7 @@ typedef struct doctor_folder {
     size_t count;
     coffer_input *input; /* of a URL: any file of the model */
     char *type;          /* config.json's model_type */
-    bool told;           /* its files were looked at, and what cannot be read is told already */
+    bool reported;       /* its files were looked at, and what cannot be read is told already */
     size_t remade;       /* indices of which it was looked whether they can be written anew */
 } doctor_folder;
 
@@ -197,8 +197,8 @@ bool doctor_check_models(doctor_folder *folder, uint64_t *size);
 void doctor_check_remote(doctor_folder *folder, const coffer *model);
 /* What the library notes of a model that could be opened; `path` goes into commands. */
 void doctor_check_notes(const doctor_folder *folder, const char *name, const char *path, const coffer *model);
-/* Mends a file that could not be opened, if that is possible without a loss; `name` is that in the folder. */
-void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status);
+/* Fixes a file that could not be opened, if that is possible without a loss; `name` is that in the folder. */
+void doctor_fix_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status);
 /* What is wrong with an index that cannot be opened; `err` is what the library says. */
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err);
 /* Notes which files an index of a variant names. */
@@ -219,7 +219,7 @@ void doctor_check_against(doctor *d, const coffer *other);
 /* An adapter of PEFT: its weights, its configuration, and its base where that is on this machine. */
 void doctor_check_adapter(const doctor_folder *folder);
 /* What else belongs into a folder with a config.json, an adapter or a pipeline; `has_model`: weights were found. */
-void doctor_check_company(doctor_folder *folder, bool has_model);
+void doctor_check_companions(doctor_folder *folder, bool has_model);
 
 /* ---- Showing ------------------------------------------------------------------------------------------------------ */
 

@@ -53,8 +53,8 @@ static void open_side(against_side *side, doctor *d, const coffer *model, const 
     side->model = model;
     side->path = doctor_path(&named, "");
     side->parent = slash != NULL ? strndup(file, slash > file ? (size_t)(slash - file) : 1) : strdup(".");
-    side->folder = (doctor_folder){ .doctor = d, .path = side->parent, .told = path == d->path };
-    side->folder.name = side->folder.told ? "" : side->parent;
+    side->folder = (doctor_folder){ .doctor = d, .path = side->parent, .reported = path == d->path };
+    side->folder.name = side->folder.reported ? "" : side->parent;
     d->failed = d->failed || side->parent == NULL;
     if (coffer_input_open(&side->folder.input, file, NULL, &err) != COFFER_OK) {
         (void)doctor_add_failure(d, "unreadable", "", &err);
@@ -366,7 +366,7 @@ static void tell_file(const against *both, doctor_weight weight, const char *nam
     doctor_finding *finding =
         doctor_add(both->d, weight, "against_file", name, "%s has this file, and it is missing here", both->other);
     if (both->local && both->alike && here != NULL && there != NULL) {
-        doctor_mend(both->d, finding, DOCTOR_WORDS("cp", "-n", there, here));
+        doctor_fix(both->d, finding, DOCTOR_WORDS("cp", "-n", there, here));
     }
     free(here);
     free(there);

@@ -62,7 +62,7 @@ void doctor_check_file_names(const doctor_folder *folder)
         char *from = doctor_path(folder, entry->name);
         char *to = doctor_path(folder, KNOWN_NAMES[i]);
         if (from != NULL && to != NULL && may_be_called(folder, KNOWN_NAMES[i])) {
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("mv", "-n", from, to));
+            doctor_fix(folder->doctor, finding, DOCTOR_WORDS("mv", "-n", from, to));
         }
         free(from);
         free(to);

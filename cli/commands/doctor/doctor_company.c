@@ -114,7 +114,7 @@ static bool describes_model(const doctor_folder *folder)
     return describes;
 }
 
-void doctor_check_company(doctor_folder *folder, bool has_model)
+void doctor_check_companions(doctor_folder *folder, bool has_model)
 {
     if (folder->only != NULL) {
         return;

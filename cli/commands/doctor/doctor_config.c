@@ -227,13 +227,13 @@ static void put_missing(char *text, size_t size, const layer_list *stack, uint64
 {
     uint64_t next = 0;
     size_t used = 0;
-    size_t told = 0;
+    size_t reported = 0;
     text[0] = '\0';
-    for (size_t i = 0; next < wanted && told < 5 && used < size;) {
+    for (size_t i = 0; next < wanted && reported < 5 && used < size;) {
         if (i < stack->count && stack->numbers[i] == next) {
             i++;
         } else {
-            used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, told++ > 0 ? ", " : "", next);
+            used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, reported++ > 0 ? ", " : "", next);
         }
         next++;
     }
@@ -346,7 +346,7 @@ static void drop_head(const config_check *check, doctor_finding *finding, const 
     const cli_node *stated = cli_document_member(check->config, check->root, "tie_word_embeddings");
     if (pattern != NULL && pattern[0] != '-' && stated != NULL && stated->kind == 't' && check->scope == check->root &&
         doctor_owns(check->folder, check->model)) {
-        doctor_mend(check->folder->doctor, finding, DOCTOR_WORDS("coffer", "drop", check->path, pattern, "--in-place"));
+        doctor_fix(check->folder->doctor, finding, DOCTOR_WORDS("coffer", "drop", check->path, pattern, "--in-place"));
     }
     free(pattern);
 }

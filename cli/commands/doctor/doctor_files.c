@@ -16,7 +16,7 @@
 
 /* ---- Leftovers ---- */
 
-/* What an interrupted program leaves: by the end of the name, whose it is, and what mends it. What is in such a file may be
+/* What an interrupted program leaves: by the end of the name, whose it is, and what fixes it. What is in such a file may be
    nowhere else, so that none is removed. */
 typedef enum leftover_cure { CURE_NONE, CURE_RECOVER, CURE_UNDO_SAVE, CURE_CHECK } leftover_cure;
 
@@ -105,7 +105,7 @@ static void add_leftover(const doctor_folder *folder, const doctor_entry *entry,
     char *saved = left->cure != CURE_CHECK ? recovered_name(entry->name) : NULL;
     char *path = doctor_path(folder, saved != NULL ? saved : entry->name);
     if (path != NULL && left->cure != CURE_CHECK) {
-        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "meta", "--recover", path));
+        doctor_fix(d, finding, DOCTOR_WORDS("coffer", "meta", "--recover", path));
     } else if (path != NULL) {
         doctor_look(d, finding, DOCTOR_WORDS("coffer", "check", path));
     }
@@ -166,8 +166,8 @@ static bool check_pointer(const doctor_folder *folder, const doctor_entry *entry
     snprintf(include, sizeof include, "--include=%s", entry->name);
     char *path = doctor_path(folder, "");
     if (path != NULL && strpbrk(entry->name, "*?[],\\") == NULL) {
-        doctor_mend(folder->doctor, finding,
-                    DOCTOR_WORDS("git", "-C", path[0] != '\0' ? path : ".", "lfs", "pull", include));
+        doctor_fix(folder->doctor, finding,
+                   DOCTOR_WORDS("git", "-C", path[0] != '\0' ? path : ".", "lfs", "pull", include));
     }
     free(path);
     return true;
@@ -282,8 +282,8 @@ static void check_link(const doctor_folder *folder, const doctor_entry *entry)
                           "the link leads out of the folder: a copy of the folder lacks the file");
         char *copy = free_name(folder, entry->name);
         if (path != NULL && copy != NULL) {
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("cp", path, copy));
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("mv", copy, path));
+            doctor_fix(folder->doctor, finding, DOCTOR_WORDS("cp", path, copy));
+            doctor_fix(folder->doctor, finding, DOCTOR_WORDS("mv", copy, path));
         }
         free(copy);
     }
@@ -342,7 +342,7 @@ void doctor_check_files(doctor_folder *folder)
                           "this is a pipe, a socket or a device; it was not opened");
         }
     }
-    folder->told = folder->only == NULL;
+    folder->reported = folder->only == NULL;
 }
 
 /* ---- Twice ---- */
@@ -380,7 +380,7 @@ static void tell_copy(const doctor_folder *folder, const doctor_entry *entry, co
                               "the same was not compared",
         own, bytes);
     if (same == DOCTOR_SAME && stands_alone(folder, entry->name)) {
-        doctor_mend(d, finding, DOCTOR_WORDS("rm", path));
+        doctor_fix(d, finding, DOCTOR_WORDS("rm", path));
     } else if (same == DOCTOR_NOT_COMPARED && entry->pickle) {
         doctor_look_at_data(folder, finding);
     }

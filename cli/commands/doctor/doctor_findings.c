@@ -79,7 +79,7 @@ static doctor_finding *reserve(doctor *d)
     return &d->findings[d->count];
 }
 
-/* Of a kind that came often only the number counts: whoever mends the first twenty looks again. */
+/* Of a kind that came often only the number counts: whoever fixes the first twenty looks again. */
 static doctor_finding *add(doctor *d, doctor_weight weight, const char *kind, const char *file, const char *reason)
 {
     doctor_kind *same = kind_of(d, kind);
@@ -232,11 +232,11 @@ static void add_command(doctor *d, doctor_finding *finding, const char *const *w
     }
 }
 
-void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words)
+void doctor_fix(doctor *d, doctor_finding *finding, const char *const *words)
 {
     if (finding != NULL) {
         add_command(d, finding, words);
-        finding->mends = true;
+        finding->fixes = true;
     }
 }
 

@@ -203,7 +203,7 @@ static bool read_local(const doctor_folder *folder, const char *name, size_t mos
     char *path = joined(folder->path, name);
     const int error = path != NULL ? cli_input_read_regular(path, most, text) : ENOMEM;
     free(path);
-    if (error == 0 || folder->told) {
+    if (error == 0 || folder->reported) {
         return error == 0;
     }
     if (error == EFBIG) {
@@ -274,7 +274,7 @@ bool doctor_read_json(const doctor_folder *folder, const char *name, cli_input *
     }
     if (document->what == NULL) {
         folder->doctor->failed = true;
-    } else if (!folder->told) {
+    } else if (!folder->reported) {
         doctor_add_broken_json(folder, name, document->what, document->at);
     }
     free(text->bytes);

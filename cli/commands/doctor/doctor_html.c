@@ -119,7 +119,7 @@ static void html_finding(cli_output *out, const doctor_finding *finding)
         cli_put_text(out, number);
     }
     if (finding->command != NULL) {
-        cli_put_text(out, finding->mends ? "<br>Mend: <code>" : "<br>Look: <code>");
+        cli_put_text(out, finding->fixes ? "<br>Fix: <code>" : "<br>Look: <code>");
         cli_put_markup(out, finding->command);
         cli_put_text(out, "</code>");
     }

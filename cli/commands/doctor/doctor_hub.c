@@ -50,7 +50,7 @@ static bool read_metadata(const doctor_folder *folder, const char *name, char wa
     char path[600];
     cli_input text;
     doctor_entry file = { .type = DOCTOR_FILE };
-    doctor_folder quiet = { .doctor = folder->doctor, .path = folder->path, .name = folder->name, .told = true };
+    doctor_folder quiet = { .doctor = folder->doctor, .path = folder->path, .name = folder->name, .reported = true };
     snprintf(path, sizeof path, HUB_DOWNLOADS "/%.400s.metadata", name);
     file.name = path;
     quiet.entries = &file;

@@ -161,7 +161,7 @@ static void check_part(doctor_folder *folder, const index_line *lines, size_t co
         const bool unread = cli_exit_code(err.code) == CLI_EXIT_UNREADABLE;
         doctor_finding *finding =
             doctor_add_failure(folder->doctor, unread ? "unreadable" : "broken_file", below, &err);
-        doctor_mend_broken(folder, finding, name, err.code);
+        doctor_fix_broken(folder, finding, name, err.code);
     }
     coffer_close(model);
     free(below);
@@ -187,28 +187,28 @@ static void check_parts(doctor_folder *folder, const index_lines *lines)
 static void check_stale(doctor_folder *folder, const char *name, bool others_read_it)
 {
     coffer_error err;
-    coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
+    coffer_fixed_index fixed = COFFER_FIXED_INDEX_INIT;
     doctor_finding *finding = NULL;
     char *path = folder->remade++ < DOCTOR_SAME_MAX ? doctor_path(folder, name) : NULL;
-    const coffer_status status = path != NULL ? coffer_mend_index(path, NULL, true, &mended, &err) : COFFER_ERR_MEMORY;
-    if (status == COFFER_OK && mended.damaged && others_read_it) {
+    const coffer_status status = path != NULL ? coffer_fix_index(path, NULL, true, &fixed, &err) : COFFER_ERR_MEMORY;
+    if (status == COFFER_OK && fixed.damaged && others_read_it) {
         free(path);
         return;
     }
-    if (status == COFFER_OK && mended.missing_count > 0) {
+    if (status == COFFER_OK && fixed.missing_count > 0) {
         finding =
             doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
                           "the index names %zu tensors that no file has: files are of another model, or the index is; "
                           "written anew it names the %zu tensors that are there",
-                          mended.missing_count, mended.tensor_count);
+                          fixed.missing_count, fixed.tensor_count);
         doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path, "--dry-run"));
     } else if (status == COFFER_OK) {
         finding =
             doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
                           "the index does not fit the files, and %zu files that are whole make a model: it can be "
                           "written anew from their headers",
-                          mended.file_count);
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
+                          fixed.file_count);
+        doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
     } else if (status == COFFER_ERR_AMBIGUOUS) {
         doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name, "%s", err.message);
     }

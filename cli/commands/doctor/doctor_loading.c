@@ -56,7 +56,7 @@ void doctor_check_format(const doctor_folder *folder, const char *name, const ch
     doctor_finding *finding = doctor_add_in(folder, worst == FORMAT_NO_METADATA ? DOCTOR_NOTE : DOCTOR_WARNING,
                                             "format", name, "%s", reasons[worst]);
     if (worst != FORMAT_OTHER && doctor_owns(folder, model)) {
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", path, "--set", "format=pt"));
+        doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", path, "--set", "format=pt"));
     }
 }
 

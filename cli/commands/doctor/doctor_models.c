@@ -156,7 +156,7 @@ static void look_at(models_run *run, const char *name, const char *path, const c
 }
 
 /* A file that cannot be opened since something lies beside it was told of with that. */
-static bool is_told(const doctor_folder *folder, const coffer_error *err)
+static bool is_reported(const doctor_folder *folder, const coffer_error *err)
 {
     return folder->input == NULL && (err->code == COFFER_ERR_UNDO || err->code == COFFER_ERR_UNFINISHED);
 }
@@ -170,7 +170,7 @@ static void add_broken(const doctor_folder *folder, const char *name, const coff
     if (err->tensor[0] != '\0') {
         doctor_about(folder->doctor, finding, err->tensor, strlen(err->tensor));
     }
-    doctor_mend_broken(folder, finding, name, err->code);
+    doctor_fix_broken(folder, finding, name, err->code);
     free(below);
 }
 
@@ -184,7 +184,7 @@ static void look_at_file(models_run *run, const char *name)
     }
     if (cli_open_quietly(&model, path, true, &err) == COFFER_OK) {
         look_at(run, name, path, model);
-    } else if (err.code != COFFER_ERR_CANCELLED && !is_told(run->folder, &err)) {
+    } else if (err.code != COFFER_ERR_CANCELLED && !is_reported(run->folder, &err)) {
         add_broken(run->folder, name, &err);
     }
     coffer_close(model);
@@ -232,7 +232,7 @@ static void look_at_index(models_run *run, doctor_entry *entry)
     run->opened++;
     if (cli_open_quietly(&model, path, all_notes, &err) == COFFER_OK) {
         look_at(run, entry->name, path, model);
-    } else if (err.code != COFFER_ERR_CANCELLED && !is_told(run->folder, &err)) {
+    } else if (err.code != COFFER_ERR_CANCELLED && !is_reported(run->folder, &err)) {
         doctor_check_index(run->folder, entry->name, &err);
     }
     coffer_close(model);
@@ -285,7 +285,7 @@ static void tell_extra(const doctor_folder *folder, const char *name, const char
         same == DOCTOR_SAME ? "all of its tensors are in the model too, with the same bytes"
                             : "it is left from another save, or the index is out of date");
     if (same == DOCTOR_SAME) {
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
+        doctor_fix(folder->doctor, finding, DOCTOR_WORDS("rm", path));
     } else if (same == DOCTOR_DIFFERENT) {
         doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "ls", path));
     } else {
@@ -389,5 +389,5 @@ void doctor_check_remote(doctor_folder *folder, const coffer *model)
 {
     models_run run = { .folder = folder };
     look_at(&run, "", folder->path, model);
-    doctor_check_company(folder, true);
+    doctor_check_companions(folder, true);
 }

@@ -110,7 +110,7 @@ bool doctor_check_wrapping(const doctor_folder *folder, const char *name, const 
                       seen.count, seen.tensors, seen.what);
     doctor_about(folder->doctor, finding, seen.first->name, seen.first->name_len);
     if (unwraps(folder, model)) {
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "rename", path, "--map", "unwrap", "--in-place"));
+        doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "rename", path, "--map", "unwrap", "--in-place"));
     }
     return true;
 }
@@ -145,8 +145,7 @@ static void check_prefix(const doctor_folder *folder, const char *name, const ch
         (int)strcspn(family->prefixes, " "), family->prefixes, family->head);
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         if (adds_prefix(folder, model, family, maps[i])) {
-            doctor_mend(folder->doctor, finding,
-                        DOCTOR_WORDS("coffer", "rename", path, "--map", maps[i], "--in-place"));
+            doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "rename", path, "--map", maps[i], "--in-place"));
             return;
         }
     }
@@ -190,7 +189,7 @@ static void check_case(const doctor_folder *folder, const char *name, const char
     char *words = malloc(size);
     if (words != NULL && doctor_owns(folder, model) && coffer_find(model, right, strlen(right)) == NULL) {
         snprintf(words, size, "%s=%s", tensor->name, right);
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "rename", path, words, "--in-place"));
+        doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "rename", path, words, "--in-place"));
     }
     free(words);
 }

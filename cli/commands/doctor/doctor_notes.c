@@ -10,7 +10,7 @@
 
 typedef enum note_cure { NOTE_NONE, NOTE_ALIGN, NOTE_INDEX, NOTE_DROP } note_cure;
 
-/* How a note weighs here, and what mends it. A file beside the shards is told of by itself (doctor_models.c). */
+/* How a note weighs here, and what fixes it. A file beside the shards is told of by itself (doctor_models.c). */
 static const struct {
     const char *kind;
     doctor_weight weight;
@@ -36,13 +36,13 @@ static const struct {
 };
 
 /* Where the index would be another one, and name more files than it does if that is what is wrong. */
-static void mend_by_index(const doctor_folder *folder, doctor_finding *finding, const char *path, size_t more_than)
+static void fix_by_index(const doctor_folder *folder, doctor_finding *finding, const char *path, size_t more_than)
 {
     coffer_error err;
-    coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
-    if (finding != NULL && folder->input == NULL && coffer_mend_index(path, NULL, true, &mended, &err) == COFFER_OK &&
-        mended.way != COFFER_EDITED_NOTHING && mended.file_count > more_than) {
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
+    coffer_fixed_index fixed = COFFER_FIXED_INDEX_INIT;
+    if (finding != NULL && folder->input == NULL && coffer_fix_index(path, NULL, true, &fixed, &err) == COFFER_OK &&
+        fixed.way != COFFER_EDITED_NOTHING && fixed.file_count > more_than) {
+        doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
     }
 }
 
@@ -68,13 +68,13 @@ void doctor_check_notes(const doctor_folder *folder, const char *name, const cha
             doctor_about(d, finding, subject, strlen(subject));
         }
         if (NOTES[kind].cure == NOTE_ALIGN && doctor_owns(folder, model)) {
-            doctor_mend(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
+            doctor_fix(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
         } else if (NOTES[kind].cure == NOTE_DROP && doctor_owns(folder, model)) {
             /* The index says which copy counts, and the library has found it there. */
-            doctor_mend(d, finding, DOCTOR_WORDS("coffer", "drop", path, "--superseded", "--in-place"));
+            doctor_fix(d, finding, DOCTOR_WORDS("coffer", "drop", path, "--superseded", "--in-place"));
         } else if (NOTES[kind].cure == NOTE_INDEX) {
-            mend_by_index(folder, finding, path[0] != '\0' ? path : ".",
-                          kind == COFFER_NOTE_SHARD_COUNT ? coffer_shard_count(model) : 0);
+            fix_by_index(folder, finding, path[0] != '\0' ? path : ".",
+                         kind == COFFER_NOTE_SHARD_COUNT ? coffer_shard_count(model) : 0);
         }
     }
 }

@@ -98,25 +98,25 @@ doctor_same doctor_compare_file(doctor *d, const char *path, const char *model_p
 
 /* Bytes that look like a file that may have tensors may be all that there is of it: whoever knows what they are decides. What a
    server said, or zeros, are none. */
-static bool may_have_tensors(const coffer_mended_file *mended)
+static bool may_have_tensors(const coffer_fixed_file *fixed)
 {
     static const coffer_status kinds[] = { COFFER_ERR_IS_ZIP,  COFFER_ERR_IS_PICKLE,     COFFER_ERR_IS_GGUF,
                                            COFFER_ERR_IS_HDF5, COFFER_ERR_IS_NUMPY,      COFFER_ERR_IS_TAR,
                                            COFFER_ERR_IS_ELF,  COFFER_ERR_IS_COMPRESSED, COFFER_ERR_IS_CONVERTIBLE };
-    bool may = mended->tensors;
+    bool may = fixed->tensors;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        may = may || mended->looks == kinds[i];
+        may = may || fixed->looks == kinds[i];
     }
     return may;
 }
 
-static void tell_looks(doctor *d, doctor_finding *finding, const coffer_mended_file *mended)
+static void tell_looks(doctor *d, doctor_finding *finding, const coffer_fixed_file *fixed)
 {
     static const char between[] = "; they look like ";
-    const char *looks = meta_looks_like(mended);
+    const char *looks = meta_looks_like(fixed);
     const size_t used = strlen(finding->reason);
     const size_t size = used + sizeof between + strlen(looks);
-    if (mended->trailing == 0 || looks[0] == '\0') {
+    if (fixed->trailing == 0 || looks[0] == '\0') {
         return;
     }
     char *reason = realloc(finding->reason, size);
@@ -127,19 +127,19 @@ static void tell_looks(doctor *d, doctor_finding *finding, const coffer_mended_f
     }
 }
 
-void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status)
+void doctor_fix_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status)
 {
     coffer_error err;
-    coffer_mended_file mended = COFFER_MENDED_FILE_INIT;
+    coffer_fixed_file fixed = COFFER_FIXED_FILE_INIT;
     const doctor_entry *entry = doctor_entry_of(folder, name);
     const bool may = status == COFFER_ERR_TRAILING_BYTES || status == COFFER_ERR_TYPE || status == COFFER_ERR_JSON;
     char *path = finding != NULL && may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
-    if (path != NULL && coffer_mend_file(path, NULL, true, &mended, &err) == COFFER_OK) {
-        tell_looks(folder->doctor, finding, &mended);
-        if (may_have_tensors(&mended)) {
-            doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", "--dry-run", path));
+    if (path != NULL && coffer_fix_file(path, NULL, true, &fixed, &err) == COFFER_OK) {
+        tell_looks(folder->doctor, finding, &fixed);
+        if (may_have_tensors(&fixed)) {
+            doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--fix", "--dry-run", path));
         } else {
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", path));
+            doctor_fix(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--fix", path));
         }
     }
     free(path);

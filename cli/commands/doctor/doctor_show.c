@@ -93,7 +93,7 @@ static void put_finding(const doctor *d, const doctor_finding *finding)
     put_place(out, finding);
     if (finding->command != NULL) {
         cli_put_repeat(out, ' ', 9);
-        cli_put_styled(out, CLI_DIM, finding->mends ? "mend: " : "look: ");
+        cli_put_styled(out, CLI_DIM, finding->fixes ? "fix: " : "look: ");
         cli_put_styled(out, CLI_BOLD, finding->command);
         cli_put_char(out, '\n');
     }
@@ -162,7 +162,7 @@ static void json_finding(cli_output *out, const doctor_finding *finding)
     cli_json_put_string(out, "reason", finding->reason);
     cli_json_text_or_null(out, "command", finding->command != NULL ? finding->command : "",
                           finding->command != NULL ? strlen(finding->command) : 0);
-    cli_json_put_bool(out, "mends", finding->mends);
+    cli_json_put_bool(out, "fixes", finding->fixes);
     cli_json_put_number(out, "more", finding->more);
     cli_json_close(out, '}');
 }

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #define REWRITE_WORTH_SAYING UINT64_C(100000000) /* bytes */
-#define TOLD_MAX 60                              /* bytes of a key or a value, in what is said of an edit */
-#define EDITS_TOLD 4                             /* edits of which something is said */
+#define REPORTED_MAX 60                          /* bytes of a key or a value, in what is said of an edit */
+#define EDITS_REPORTED 4                         /* edits of which something is said */
 #define WAY_SIZE 256                             /* of a text that says what is copied, and why */
-#define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MAX + 32) + 128)
+#define CHANGES_SIZE (EDITS_REPORTED * (8 * REPORTED_MAX + 32) + 128)
 
 /* ---- Changing ---- */
 
@@ -32,33 +32,34 @@ typedef struct rewriting {
 
 static int tell_rewriting(void *ctx, uint64_t done, uint64_t total)
 {
-    rewriting *told = ctx;
-    if (!told->said && total >= REWRITE_WORTH_SAYING) {
+    rewriting *reported = ctx;
+    if (!reported->said && total >= REWRITE_WORTH_SAYING) {
         char size[CLI_NUMBER_SIZE];
         cli_bytes_text(size, total);
-        cli_remark_path(told->app, told->path, "%srewriting %s, with room for later edits%s",
-                        told->wanted ? "" : "the header has no room for this: ", size,
-                        told->wanted ? ""
-                                     : "; --insert takes milliseconds, if the file system supports it (ext4, XFS) and "
-                                       "nobody has the file open");
+        cli_remark_path(reported->app, reported->path, "%srewriting %s, with room for later edits%s",
+                        reported->wanted ? "" : "the header has no room for this: ", size,
+                        reported->wanted
+                            ? ""
+                            : "; --insert takes milliseconds, if the file system supports it (ext4, XFS) and "
+                              "nobody has the file open");
     }
-    told->said = true;
-    return cli_progress_call(&told->part, done, total);
+    reported->said = true;
+    return cli_progress_call(&reported->part, done, total);
 }
 
 /* "license set, was \"mit\"": what an edit did to what the file had before. Returns the length that it needs. */
 static size_t tell_edit(const coffer_edit *edit, const coffer_table *before, char *text, size_t size)
 {
-    char key[4 * TOLD_MAX + 1];
-    char value[4 * TOLD_MAX + 1];
+    char key[4 * REPORTED_MAX + 1];
+    char value[4 * REPORTED_MAX + 1];
     size_t value_len = 0;
     const char *old = coffer_table_metadata_get(before, edit->key, edit->key_len, &value_len);
     const char *done = edit->value != NULL ? "set" : old != NULL ? "removed" : "not there";
-    coffer_escape(edit->key, cli_cut_at_character(edit->key, edit->key_len, TOLD_MAX), key, sizeof key);
+    coffer_escape(edit->key, cli_cut_at_character(edit->key, edit->key_len, REPORTED_MAX), key, sizeof key);
     if (old == NULL) {
         return (size_t)snprintf(text, size, "%s %s", key, done);
     }
-    const size_t cut = cli_cut_at_character(old, value_len, TOLD_MAX);
+    const size_t cut = cli_cut_at_character(old, value_len, REPORTED_MAX);
     coffer_escape(old, cut, value, sizeof value);
     return (size_t)snprintf(text, size, "%s %s, was \"%s%s\"", key, done, value, cut < value_len ? "..." : "");
 }
@@ -81,12 +82,12 @@ static bool adds_format(const coffer *model, const coffer_edit *edits, size_t co
 static void tell_edits(const coffer *model, const coffer_edit *edits, size_t count, char text[CHANGES_SIZE])
 {
     size_t used = 0;
-    for (size_t i = 0; i < count && i < EDITS_TOLD; i++) {
+    for (size_t i = 0; i < count && i < EDITS_REPORTED; i++) {
         used += (size_t)snprintf(text + used, CHANGES_SIZE - used, "%s", i > 0 ? "; " : "");
         used += tell_edit(&edits[i], coffer_shard_table(model, 0), text + used, CHANGES_SIZE - used);
     }
-    if (count > EDITS_TOLD) {
-        used += (size_t)snprintf(text + used, CHANGES_SIZE - used, " and %zu more", count - EDITS_TOLD);
+    if (count > EDITS_REPORTED) {
+        used += (size_t)snprintf(text + used, CHANGES_SIZE - used, " and %zu more", count - EDITS_REPORTED);
     }
     if (adds_format(model, edits, count)) {
         snprintf(text + used, CHANGES_SIZE - used, "; format set to \"pt\", as loaders want it of files with metadata");
@@ -110,10 +111,10 @@ static int change_file(changing *run)
     coffer_error err;
     cli_progress progress;
     cli_progress_begin(&progress, run->app, "rewriting", 0);
-    rewriting told = { run->app, run->path, run->asked->mode == COFFER_EDIT_REWRITE, false, { &progress, 0 } };
+    rewriting reported = { run->app, run->path, run->asked->mode == COFFER_EDIT_REWRITE, false, { &progress, 0 } };
     coffer_edit_options options = *run->asked;
     options.progress = tell_rewriting;
-    options.progress_ctx = &told;
+    options.progress_ctx = &reported;
     const coffer_status status = coffer_edit_metadata(run->path, run->edits, run->count, &options, &way, &err);
     cli_progress_finish(&progress);
     if (status != COFFER_OK) {
@@ -134,7 +135,7 @@ static void way_text(const coffer_rewrite_summary *summary, bool dry_run, char *
     }
     cli_bytes_text(bytes, summary->size);
     snprintf(text, size, "; copied %s: %s", bytes,
-             summary->reason == COFFER_REWRITE_FOR_SEVERAL ? "the files get other names, too"
+             summary->reason == COFFER_REWRITE_FOR_SHARDED ? "the files get other names, too"
                                                            : "digests are recorded in all files, as in some of them");
 }
 
@@ -249,8 +250,8 @@ static int recover(cli *app, const char *path, const coffer_edit_options *option
 
 static int run_meta(cli *app, const cli_arguments *arguments)
 {
-    const bool mends = cli_given(arguments, CLI_OPTION_MEND);
-    const bool recovers = cli_given(arguments, CLI_OPTION_RECOVER) || mends;
+    const bool fixes = cli_given(arguments, CLI_OPTION_FIX);
+    const bool recovers = cli_given(arguments, CLI_OPTION_RECOVER) || fixes;
     const bool rewrites = cli_given(arguments, CLI_OPTION_REWRITE);
     const bool edits = cli_given(arguments, CLI_OPTION_SET) || cli_given(arguments, CLI_OPTION_UNSET) ||
                        cli_given(arguments, CLI_OPTION_SET_JSON);
@@ -259,19 +260,19 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     options.read_only = options.follow_links;
     options.mode = rewrites ? COFFER_EDIT_REWRITE : COFFER_EDIT_AUTO;
     options.insert = cli_given(arguments, CLI_OPTION_INSERT);
-    if (recovers && (edits || rewrites || (mends && cli_given(arguments, CLI_OPTION_RECOVER)))) {
+    if (recovers && (edits || rewrites || (fixes && cli_given(arguments, CLI_OPTION_RECOVER)))) {
         return cli_usage_error(app, "--%s cannot be combined with other options; edit afterwards",
-                               mends ? "mend" : "recover");
+                               fixes ? "fix" : "recover");
     }
     if ((recovers || edits || rewrites) && arguments->name_count == 2) {
         return cli_usage_error(app,
-                               "a KEY is for showing, and excludes --set, --unset, --rewrite, --recover and --mend");
+                               "a KEY is for showing, and excludes --set, --unset, --rewrite, --recover and --fix");
     }
     if (options.insert && (rewrites || !edits)) {
         return cli_usage_error(app, "--insert needs --set or --unset, and excludes --rewrite");
     }
     if (options.follow_links && !recovers && !edits && !rewrites) {
-        return cli_usage_error(app, "--follow-links needs --set, --unset, --rewrite, --recover or --mend");
+        return cli_usage_error(app, "--follow-links needs --set, --unset, --rewrite, --recover or --fix");
     }
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
@@ -279,14 +280,14 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     if ((recovers || edits || rewrites) && strstr(arguments->names[0], "://") != NULL) {
         return cli_usage_error(app, "what is at a URL can only be shown, not edited; coffer fetch brings it");
     }
-    if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits && !mends) {
-        return cli_usage_error(app, "--dry-run needs --set, --unset or --mend");
+    if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits && !fixes) {
+        return cli_usage_error(app, "--dry-run needs --set, --unset or --fix");
     }
     if (app->tsv && (recovers || edits || rewrites || arguments->name_count == 2)) {
         return cli_usage_error(app, "--tsv is for all keys");
     }
-    if (mends) {
-        return meta_mend(app, arguments, &options);
+    if (fixes) {
+        return meta_fix(app, arguments, &options);
     }
     if (recovers) {
         return recover(app, arguments->names[0], &options);
@@ -305,7 +306,7 @@ static const cli_option META_OPTIONS[] = {
     { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL,
       "edit what a link points to, files with several names, and read-only ones", NULL },
     { CLI_OPTION_RECOVER, 0, "recover", NULL, "undo an interrupted edit, or finish or undo an interrupted save", NULL },
-    { CLI_OPTION_MEND, 0, "mend", NULL, "cut off bytes after the tensors; make strings of other values", NULL },
+    { CLI_OPTION_FIX, 0, "fix", NULL, "cut off bytes after the tensors; make strings of other values", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
@@ -339,7 +340,7 @@ const cli_command cli_meta = {
              "sets @TEXT. A file's first metadata get format=pt, too, without which loaders refuse them; to set\n"
              "the format sets another.\n"
              "\n"
-             "--mend is for a file that cannot be opened though all of its tensors are there: bytes that follow\n"
+             "--fix is for a file that cannot be opened though all of its tensors are there: bytes that follow\n"
              "the last tensor and belong to none are cut off, and values of the metadata that are no strings\n"
              "(numbers, true, null, objects) become strings, their JSON text.\n",
     .options = META_OPTIONS,

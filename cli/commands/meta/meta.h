@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of coffer meta: showing metadata (meta_show.c), what is to be changed (meta_edits.c), changing it (cmd_meta.c),
-   and mending files that cannot be opened (meta_mend.c). */
+   and fixing files that cannot be opened (meta_fix.c). */
 #ifndef COFFER_META_H
 #define COFFER_META_H
 
@@ -10,10 +10,10 @@
 /* Shows the metadata of the model that names[0] is, or of its first file, or the value of the key names[1]. Returns the
    exit code. */
 int meta_show(cli *app, const cli_arguments *arguments);
-/* Mends the file that names[0] is (--mend), or with --dry-run says what there is to mend. Returns the exit code. */
-int meta_mend(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked);
+/* Fixes the file that names[0] is (--fix), or with --dry-run says what there is to fix. Returns the exit code. */
+int meta_fix(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked);
 /* What the bytes after the tensors of a file look like: "zeros", "a zip archive"; "" when that is not known. */
-const char *meta_looks_like(const coffer_mended_file *mended);
+const char *meta_looks_like(const coffer_fixed_file *fixed);
 
 #define META_VALUE_MAX ((size_t)256 << 20) /* bytes of a file that has a value, or many; no header has space for more */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TABLE_MAX ((size_t)256 << 20) /* bytes */
-#define TOLD_MAX 10                   /* lines that are told of */
+#define REPORTED_MAX 10               /* lines that are told of */
 
 static int bad_line(cli *app, const rename_table *table, size_t line, const char *why)
 {
@@ -200,7 +200,7 @@ int rename_table_match(cli *app, const rename_table *table, const coffer *model,
         if (coffer_find(model, old, strlen(old)) != NULL) {
             continue;
         }
-        if (missing++ < TOLD_MAX && !ignored) {
+        if (missing++ < REPORTED_MAX && !ignored) {
             coffer_escape(old, cli_cut_at_character(old, strlen(old), 60), shown, sizeof shown);
             cli_say_path(app, table->path, "line %zu: no tensor is named \"%s\"", table->rows[i].line, shown);
         }

@@ -160,7 +160,7 @@ static int show_file(scan_run *run, const scanned *file)
 /* ---- Models of several files ---- */
 
 /* One file; *several is its model where that is in other files. */
-static int scan_one(scan_run *run, const char *path, coffer **several)
+static int scan_one(scan_run *run, const char *path, coffer **sharded)
 {
     coffer_error err;
     scanned file = { .path = path };
@@ -168,7 +168,7 @@ static int scan_one(scan_run *run, const char *path, coffer **several)
     if (look(run, &file, &err) != COFFER_OK) {
         code = fail_file(run, path, &err);
     } else if (file.model != NULL && !cli_is_single_file(file.model, path)) {
-        *several = file.model;
+        *sharded = file.model;
         file.model = NULL;
     } else {
         code = file.passed != NULL ? show_passed(run, &file) : show_file(run, &file);
@@ -183,21 +183,21 @@ static int scan_shards(scan_run *run, const coffer *model)
 {
     int code = CLI_EXIT_OK;
     for (size_t i = 0; i < coffer_shard_count(model) && !cli_interrupted(); i++) {
-        coffer *several = NULL;
-        code = cli_worse(code, scan_one(run, coffer_shard_path(model, i), &several));
-        coffer_close(several);
+        coffer *sharded = NULL;
+        code = cli_worse(code, scan_one(run, coffer_shard_path(model, i), &sharded));
+        coffer_close(sharded);
     }
     return code;
 }
 
 int scan_path(scan_run *run, const char *path)
 {
-    coffer *several = NULL;
-    const int code = scan_one(run, path, &several);
-    if (several == NULL) {
+    coffer *sharded = NULL;
+    const int code = scan_one(run, path, &sharded);
+    if (sharded == NULL) {
         return code;
     }
-    const int worst = scan_shards(run, several);
-    coffer_close(several);
+    const int worst = scan_shards(run, sharded);
+    coffer_close(sharded);
     return worst;
 }

@@ -420,7 +420,7 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
 {
     const coffer__zip *zip = in->zip;
     uint64_t end = zip->start;
-    bool told = false;
+    bool reported = false;
     coffer__sort(order, zip->count, zip_place_before, zip->members);
     for (size_t i = 0; i < zip->count; i++) {
         const coffer__zip_member *member = &zip->members[order[i]];
@@ -434,10 +434,10 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
             status = zip_refuse(in, member, "the archive's member %q overlaps the one before it");
         } else if (i == 0 && member->head > end) {
             status = zip_refuse(in, member, "bytes come before the archive's first member %q");
-        } else if (i > 0 && member->head - end > ZIP_LONGEST_TRAILER && member->located && !told) {
+        } else if (i > 0 && member->head - end > ZIP_LONGEST_TRAILER && member->located && !reported) {
             status = zip_note(in, COFFER_WEIGHT_NOTE, end, "bytes before the archive's member %q belong to none",
                               member->name, member->name_len);
-            told = true;
+            reported = true;
         }
         if (status != COFFER_OK) {
             return status;

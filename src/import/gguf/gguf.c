@@ -115,7 +115,7 @@ static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf
     memcpy(key + 5, value->key, value->key_len);
     const coffer_status status =
         coffer__import_plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
-    if (status != COFFER_OK || coffer__gguf_told_type(value->json, value->json_len) == value->type) {
+    if (status != COFFER_OK || coffer__gguf_reported_type(value->json, value->json_len) == value->type) {
         return status;
     }
     const char *type = coffer__gguf_value_name(value->type);

@@ -227,7 +227,7 @@ static bool key_fits(const key_facts *facts, uint32_t type)
     return facts->largest <= most && facts->least <= (coffer__gguf_is_signed(type) ? most + 1 : 0);
 }
 
-uint32_t coffer__gguf_told_type(const char *json, size_t json_len)
+uint32_t coffer__gguf_reported_type(const char *json, size_t json_len)
 {
     coffer_error ignored;
     coffer__json in = { .in = { .base = (const uint8_t *)json, .length = json_len }, .err = &ignored };

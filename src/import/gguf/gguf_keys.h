@@ -35,7 +35,7 @@ uint32_t coffer__gguf_value_type(const char *name, size_t name_len);
 /* The type that the JSON of a value tells, or that of an array's elements: true and false are bool; integers u32, i32,
    u64 or i64, the first that holds them, but i32 comes first in an array; other numbers f32; a string text. Any other
    value is one text as it is: COFFER__GGUF_VALUE_TYPES. */
-uint32_t coffer__gguf_told_type(const char *json, size_t json_len);
+uint32_t coffer__gguf_reported_type(const char *json, size_t json_len);
 /* Writes a key and its value, as `type` if the value fits in it, else as the type that its JSON tells. Texts of "NaN",
    "Infinity" and "-Infinity" fit in f32 and f64. */
 void coffer__gguf_write_key(coffer__writing *out, const char *key, size_t key_len, const char *json, size_t json_len,

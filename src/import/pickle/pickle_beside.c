@@ -29,20 +29,21 @@ void coffer__beside_add(coffer__graph *graph, const char *name, size_t name_len)
 }
 
 /* Whether anything below a container is told elsewhere: a tensor, or an object. */
-static coffer_status beside_is_told(coffer__graph *graph, coffer__value container, bool *told, coffer_error *err)
+static coffer_status beside_is_reported(coffer__graph *graph, coffer__value container, bool *reported,
+                                        coffer_error *err)
 {
     coffer__graph_walk walk;
     coffer__value found = 0;
-    *told = false;
+    *reported = false;
     coffer_status status = coffer__graph_walk_begin(&walk, graph, container, true, err);
-    while (status == COFFER_OK && !*told) {
+    while (status == COFFER_OK && !*reported) {
         status = coffer__graph_walk_next(&walk, &found, err);
         const coffer__pickle_class role = coffer__graph_classify(graph, found);
         if (found == 0) {
             break;
         }
-        *told = role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING || role == COFFER__CLASS_STORAGE ||
-                role == COFFER__CLASS_OPAQUE;
+        *reported = role == COFFER__CLASS_TENSOR || role == COFFER__CLASS_LACKING || role == COFFER__CLASS_STORAGE ||
+                    role == COFFER__CLASS_OPAQUE;
     }
     coffer__graph_walk_free(&walk);
     return status;
@@ -61,9 +62,9 @@ static coffer_status beside_is_plain(coffer__graph *graph, coffer__value value, 
         return COFFER_OK;
     }
     ++*searches;
-    bool told = false;
-    const coffer_status status = beside_is_told(graph, value, &told, err);
-    *plain = !told;
+    bool reported = false;
+    const coffer_status status = beside_is_reported(graph, value, &reported, err);
+    *plain = !reported;
     return status;
 }
 

@@ -31,7 +31,7 @@ typedef struct root_child {
 } root_child;
 
 /* What one level has: children with tensors, of which the first few are kept, those with usual names before others. */
-typedef struct root_survey {
+typedef struct root_scan {
     root_child children[ROOT_MAX_LISTED];
     size_t kept;
     size_t count;        /* of all */
@@ -40,7 +40,7 @@ typedef struct root_survey {
     size_t dotted;       /* of those that have a path for a name */
     size_t direct;       /* tensors that are values of this level */
     coffer__value usual; /* one of them */
-} root_survey;
+} root_scan;
 
 /* The name as a whole; a key that only begins so is another one. */
 static bool root_is_usual(const char *name, size_t len)
@@ -107,41 +107,41 @@ static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value fo
 
 /* Counts a tensor for the child that it is in, which is the last one that was counted or a new one: the walk goes
    through one child after another. */
-static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint64_t bytes, coffer__value *last,
+static void root_count(root_scan *scan, const coffer__graph_walk *walk, uint64_t bytes, coffer__value *last,
                        size_t *last_kept)
 {
     const coffer__value child = walk->frames[1].value;
     const size_t len = walk->frames[1].path_len; /* of the child's name, with which the path begins */
     /* A new child. Those beyond the list are counted, but neither named nor weighed. */
-    if (child != *last || survey->count == 0) {
+    if (child != *last || scan->count == 0) {
         const bool usual = root_is_usual(walk->path, len);
         *last = child;
-        *last_kept = survey->kept < ROOT_MAX_LISTED ? survey->kept : ROOT_MAX_LISTED;
-        survey->count++;
-        survey->usual_count += usual ? 1 : 0;
-        survey->numbered += root_is_number(walk->path, len) ? 1 : 0;
-        survey->dotted += memchr(walk->path, '.', len) != NULL ? 1 : 0;
-        survey->usual = usual ? child : survey->usual;
-        if (survey->kept < ROOT_MAX_LISTED) {
-            root_child *kept = &survey->children[survey->kept++];
+        *last_kept = scan->kept < ROOT_MAX_LISTED ? scan->kept : ROOT_MAX_LISTED;
+        scan->count++;
+        scan->usual_count += usual ? 1 : 0;
+        scan->numbered += root_is_number(walk->path, len) ? 1 : 0;
+        scan->dotted += memchr(walk->path, '.', len) != NULL ? 1 : 0;
+        scan->usual = usual ? child : scan->usual;
+        if (scan->kept < ROOT_MAX_LISTED) {
+            root_child *kept = &scan->children[scan->kept++];
             *kept = (root_child){ .value = child, .usual = usual };
             coffer__escape_cut(walk->path, len, kept->name, sizeof kept->name);
         }
     }
     if (*last_kept < ROOT_MAX_LISTED) {
-        survey->children[*last_kept].bytes += bytes;
+        scan->children[*last_kept].bytes += bytes;
     }
 }
 
 /* One walk over all that is below `start`, in which every tensor is counted for the child of `start` that it
    is in. */
-static coffer_status root_look(coffer__graph *graph, coffer__value start, root_survey *survey, coffer_error *err)
+static coffer_status root_look(coffer__graph *graph, coffer__value start, root_scan *scan, coffer_error *err)
 {
     coffer__graph_walk walk;
     coffer__value last = 0;
     coffer__value found = 0;
     size_t last_kept = 0;
-    memset(survey, 0, sizeof *survey);
+    memset(scan, 0, sizeof *scan);
     coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
     while (status == COFFER_OK) {
         status = coffer__graph_walk_next(&walk, &found, err);
@@ -157,9 +157,9 @@ static coffer_status root_look(coffer__graph *graph, coffer__value start, root_s
            the model is told before a choice is made. */
         status = root_weigh(&walk, found, &bytes, err);
         if (walk.depth == 1) {
-            survey->direct++;
+            scan->direct++;
         } else {
-            root_count(survey, &walk, bytes, &last, &last_kept);
+            root_count(scan, &walk, bytes, &last, &last_kept);
         }
     }
     coffer__graph_walk_free(&walk);
@@ -176,27 +176,27 @@ static void root_add(char *text, size_t size, const char *more)
     }
 }
 
-static coffer_status root_fail_several(const root_survey *survey, const char *path, coffer_error *err)
+static coffer_status root_fail_sharded(const root_scan *scan, const char *path, coffer_error *err)
 {
     char list[300] = "";
-    const bool usual = survey->usual_count > 1;
+    const bool usual = scan->usual_count > 1;
     size_t listed = 0;
-    for (size_t i = 0; i < survey->kept; i++) {
+    for (size_t i = 0; i < scan->kept; i++) {
         char digits[21];
-        if (usual && !survey->children[i].usual) {
+        if (usual && !scan->children[i].usual) {
             continue;
         }
         root_add(list, sizeof list, listed++ > 0 ? ", " : "");
         root_add(list, sizeof list, path);
         root_add(list, sizeof list, path[0] != '\0' ? "." : "");
-        root_add(list, sizeof list, survey->children[i].name);
+        root_add(list, sizeof list, scan->children[i].name);
         root_add(list, sizeof list, " (");
-        digits[coffer__write_u64(digits, survey->children[i].bytes)] = '\0';
+        digits[coffer__write_u64(digits, scan->children[i].bytes)] = '\0';
         root_add(list, sizeof list, digits);
         root_add(list, sizeof list, " bytes)");
     }
     /* With several usual names, only those are offered: what is beside them has never been the model. */
-    const uint64_t count = usual ? survey->usual_count : survey->count;
+    const uint64_t count = usual ? scan->usual_count : scan->count;
     if (count > listed) {
         root_add(list, sizeof list, ", …");
     }
@@ -204,20 +204,20 @@ static coffer_status root_fail_several(const root_survey *survey, const char *pa
 }
 
 /* Other parts of a level that may be a model as well, as a second copy of the weights is. */
-static coffer_status root_note_others(const coffer__graph *graph, const root_survey *survey, coffer__value child,
+static coffer_status root_note_others(const coffer__graph *graph, const root_scan *scan, coffer__value child,
                                       const char *path, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < survey->kept && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < scan->kept && status == COFFER_OK; i++) {
         char name[300] = "";
-        if (survey->children[i].value == child || root_is_training(survey->children[i].name)) {
+        if (scan->children[i].value == child || root_is_training(scan->children[i].name)) {
             continue;
         }
         root_add(name, sizeof name, path);
         root_add(name, sizeof name, path[0] != '\0' ? "." : "");
-        root_add(name, sizeof name, survey->children[i].name);
+        root_add(name, sizeof name, scan->children[i].name);
         status = coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file,
-                                                 coffer__graph_place(graph, survey->children[i].value), graph->member,
+                                                 coffer__graph_place(graph, scan->children[i].value), graph->member,
                                                  "the tensors in %q are not taken: --root takes another part", name,
                                                  coffer__text_len(name), err);
     }
@@ -225,17 +225,17 @@ static coffer_status root_note_others(const coffer__graph *graph, const root_sur
 }
 
 /* Goes from a level to the child that was decided on. */
-static coffer_status root_descend(coffer__graph *graph, const root_survey *survey, coffer__value child,
+static coffer_status root_descend(coffer__graph *graph, const root_scan *scan, coffer__value child,
                                   coffer__value *start, char *path, size_t path_size, coffer_error *err)
 {
-    coffer_status status = root_note_others(graph, survey, child, path, err);
+    coffer_status status = root_note_others(graph, scan, child, path, err);
     if (status == COFFER_OK) {
         status = coffer__beside_level(graph, *start, child, path, err);
     }
-    for (size_t i = 0; i < survey->kept; i++) {
-        if (survey->children[i].value == child) {
+    for (size_t i = 0; i < scan->kept; i++) {
+        if (scan->children[i].value == child) {
             root_add(path, path_size, path[0] != '\0' ? "." : "");
-            root_add(path, path_size, survey->children[i].name);
+            root_add(path, path_size, scan->children[i].name);
             break;
         }
     }
@@ -245,10 +245,10 @@ static coffer_status root_descend(coffer__graph *graph, const root_survey *surve
 
 /* The states of an optimiser, by the numbers of its parameters; or modules by their paths, each with its tensors: no part
    of them is the model, and all together are. */
-static bool root_is_whole(coffer__graph *graph, coffer__value start, const root_survey *survey)
+static bool root_is_whole(coffer__graph *graph, coffer__value start, const root_scan *scan)
 {
-    return coffer__graph_classify(graph, start) == COFFER__CLASS_MAPPING && survey->usual_count == 0 &&
-           (survey->dotted > 0 || survey->numbered == survey->count);
+    return coffer__graph_classify(graph, start) == COFFER__CLASS_MAPPING && scan->usual_count == 0 &&
+           (scan->dotted > 0 || scan->numbered == scan->count);
 }
 
 static bool root_is_container(coffer__pickle_class role)
@@ -263,39 +263,39 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
 {
     /* Down one level as long as there is one thing only, as in {"state": {"model": {…}}}. */
     for (size_t level = 0; level < ROOT_MAX_LEVELS; level++) {
-        root_survey survey;
-        coffer_status status = root_look(graph, *start, &survey, err);
+        root_scan scan;
+        coffer_status status = root_look(graph, *start, &scan, err);
         if (status != COFFER_OK) {
             return status;
         }
         /* A module is one thing, whatever its parts are called. */
         const bool module = coffer__graph_classify(graph, *start) == COFFER__CLASS_MODULE ||
                             coffer__graph_is_script(graph, coffer__graph_callable(graph, *start));
-        if (module && survey.direct + survey.count > 0) {
+        if (module && scan.direct + scan.count > 0) {
             return COFFER_OK;
         }
         /*
          * One child is called as models are, beside others that are not: the checkpoint of a training, with its
          * optimizer.
          */
-        if (survey.usual_count == 1) {
-            return root_descend(graph, &survey, survey.usual, start, path, path_size, err);
+        if (scan.usual_count == 1) {
+            return root_descend(graph, &scan, scan.usual, start, path, path_size, err);
         }
         /* Tensors lie directly here, and nothing beside them is called like a model: this is the dict of
            weights. */
-        if (survey.usual_count == 0 && survey.direct > 0) {
+        if (scan.usual_count == 0 && scan.direct > 0) {
             return COFFER_OK;
         }
-        if (survey.count > 1 && root_is_whole(graph, *start, &survey)) {
+        if (scan.count > 1 && root_is_whole(graph, *start, &scan)) {
             return COFFER_OK;
         }
-        if (survey.usual_count > 1 || survey.count > 1) {
-            return root_fail_several(&survey, path, err);
+        if (scan.usual_count > 1 || scan.count > 1) {
+            return root_fail_sharded(&scan, path, err);
         }
-        if (survey.count == 0) {
+        if (scan.count == 0) {
             return coffer__fail(err, COFFER_ERR_ROOT, "there are no tensors in the file that have names");
         }
-        status = root_descend(graph, &survey, survey.children[0].value, start, path, path_size, err);
+        status = root_descend(graph, &scan, scan.children[0].value, start, path, path_size, err);
         if (status != COFFER_OK) {
             return status;
         }

@@ -177,8 +177,8 @@ static coffer_status exchange_rounds_run(exchange_run *run, coffer_error *err)
         coffer__round_read_start(&run->readings[0], 0, run->host, run->staging);
     }
     for (uint64_t round = 0; round < run->exchange->rounds; round++) {
-        const coffer_status told = exchange_tell(run, err);
-        status = exchange_round(run, round, told, err);
+        const coffer_status reported = exchange_tell(run, err);
+        status = exchange_round(run, round, reported, err);
         if (status != COFFER_OK) {
             return status;
         }

@@ -306,7 +306,7 @@ coffer_status coffer__group_check(const coffer__group *group, coffer_error *err)
 {
     char text[COFFER__GROUP_TEXT];
     uint32_t whose = 0;
-    if (!coffer__group_told(&group->table, &whose, text) || whose == group->me) {
+    if (!coffer__group_reported(&group->table, &whose, text) || whose == group->me) {
         return COFFER_OK;
     }
     for (char *at = text; *at != '\0'; at++) {

@@ -273,8 +273,8 @@ static bool group_is_awaited(const coffer__group_table *table, uint32_t cell, ui
 static uint32_t group_blocks_to_read(const coffer__group_table *table, uint32_t cell, bool complete)
 {
     const uint32_t wanted = atomic_load(&table->wanted[cell]);
-    const bool several = (wanted & (wanted - 1)) != 0;
-    if (wanted == 0 || (complete && !several) || !group_is_awaited(table, cell, wanted)) {
+    const bool sharded = (wanted & (wanted - 1)) != 0;
+    if (wanted == 0 || (complete && !sharded) || !group_is_awaited(table, cell, wanted)) {
         return 0;
     }
     return complete ? atomic_load(&table->blocks[cell]) : COFFER__GROUP_ALL_BLOCKS;
@@ -500,18 +500,18 @@ void coffer__group_tell(const coffer__group_table *table, uint32_t me, const cha
     const size_t served = length < COFFER__GROUP_TEXT - 1 ? length : COFFER__GROUP_TEXT - 1;
     memcpy(head->text, text, served);
     head->text[served] = '\0';
-    (void)group_exchange(&head->failed, me + 1, (me + 1) | COFFER__GROUP_TOLD);
+    (void)group_exchange(&head->failed, me + 1, (me + 1) | COFFER__GROUP_REPORTED);
     coffer__group_signal(table);
 }
 
 /* The text is copied before it is used, and ended in the copy, since another process could still write to it. */
-bool coffer__group_told(const coffer__group_table *table, uint32_t *whose, char text[COFFER__GROUP_TEXT])
+bool coffer__group_reported(const coffer__group_table *table, uint32_t *whose, char text[COFFER__GROUP_TEXT])
 {
     const uint32_t failed = atomic_load(&table->head->failed);
-    if ((failed & COFFER__GROUP_TOLD) == 0) {
+    if ((failed & COFFER__GROUP_REPORTED) == 0) {
         return false;
     }
-    *whose = (failed & (COFFER__GROUP_TOLD - 1)) - 1;
+    *whose = (failed & (COFFER__GROUP_REPORTED - 1)) - 1;
     memcpy(text, table->head->text, COFFER__GROUP_TEXT);
     text[COFFER__GROUP_TEXT - 1] = '\0';
     return true;

@@ -108,12 +108,12 @@ typedef struct coffer__group_head {
     uint32_t maker;              /* the rank that answers those who want to enter */
     _Atomic(uint32_t) dissolved; /* there are no buffers left */
     _Atomic(uint32_t) spare;     /* buffers below it are or were in use */
-    _Atomic(uint32_t) failed;    /* 0; a rank + 1 that writes `text`; the same + COFFER__GROUP_TOLD when it has */
+    _Atomic(uint32_t) failed;    /* 0; a rank + 1 that writes `text`; the same + COFFER__GROUP_REPORTED when it has */
     char text[COFFER__GROUP_TEXT];
     coffer__group_counts counts;
 } coffer__group_head;
 
-#define COFFER__GROUP_TOLD 256
+#define COFFER__GROUP_REPORTED 256
 
 /* The constants of a group, from which the layout follows. All ranks come to the same cells and ranks by themselves;
    slots and buffers are the first rank's choice. */
@@ -211,6 +211,6 @@ void coffer__group_signal(const coffer__group_table *table);
 /* Tells the others of this rank's failure; the first one counts. */
 void coffer__group_tell(const coffer__group_table *table, uint32_t me, const char *text);
 /* The failure of another rank, and whose; false: none is told. `text` gets an end. */
-bool coffer__group_told(const coffer__group_table *table, uint32_t *whose, char text[COFFER__GROUP_TEXT]);
+bool coffer__group_reported(const coffer__group_table *table, uint32_t *whose, char text[COFFER__GROUP_TEXT]);
 
 #endif

@@ -71,10 +71,10 @@ def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
 
 
 def stand_ins(files: Iterable[str], options: Mapping[str, Any], *, bar: bool) -> Iterator[tuple[str, Any]]:
-    """Names and stand-ins of all tensors in some files."""
+    """Names and lazy tensors of all tensors in some files."""
     from tqdm.auto import tqdm
 
-    from .standins import Weights
+    from .lazy_tensors import Weights
 
     with Weights(files, **options) as weights:
         # Twenty steps: servers' logs keep them all.

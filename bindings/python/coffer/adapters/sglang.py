@@ -2,7 +2,7 @@
 """SGLang: `--load-format coffer`, or, with COFFER_LOAD_AUTO=1, in place of the default.
 
 SGLang calls `register` in each of its processes, by the entry point group "sglang.srt.plugins", and then applies the hooks. Its own
-models, loaders and weight loaders run as they are, and they choose the files; what reads these gives stand-ins.
+models, loaders and weight loaders run as they are, and they choose the files; what reads these gives lazy tensors.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _load(original: Callable[..., Any], loader: Any, *args: Any, **kwargs: Any) 
 
 
 def _iterate(original: Callable[..., Iterator[tuple[str, Any]]], *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
-    """The same for other loaders; stand-ins where `_load` asks for them."""
+    """The same for other loaders; lazy tensors where `_load` asks for them."""
     options = options_of_reading()
     if options is None:
         return original(*args, **kwargs)

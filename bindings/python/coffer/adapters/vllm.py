@@ -2,7 +2,7 @@
 """vLLM: `--load-format coffer`, or, with COFFER_LOAD_AUTO=1, in place of the default.
 
 vLLM calls `register` in each of its processes, by the entry point group "vllm.general_plugins". Its own models and weight loaders
-run as they are, and it is its own loader that chooses the files; what reads them gives stand-ins.
+run as they are, and it is its own loader that chooses the files; what reads them gives lazy tensors.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _hook() -> None:
 
 
 def _in_place_of(original: Callable[..., Iterator[tuple[str, Any]]]) -> Callable[..., Iterator[tuple[str, Any]]]:
-    """The same for other loaders; for Coffer's, its stand-ins, unless torchao's subclasses are to be made of the tensors."""
+    """The same for other loaders; for Coffer's, its lazy tensors, unless torchao's subclasses are to be made of the tensors."""
 
     @wraps(original)
     def iterator(*args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:

@@ -24,7 +24,7 @@ _EXTRAS = {
 _MODULES = {"jax": "flax", "paddlepaddle": "paddle"}
 
 
-class StandIn(importlib.metadata.Distribution):
+class LazyTensor(importlib.metadata.Distribution):
     """One of them."""
 
     def __init__(self, package: str) -> None:

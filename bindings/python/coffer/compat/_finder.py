@@ -90,9 +90,9 @@ class Finder:
         package = wanted.lower() if isinstance(wanted, str) else ""
         if package not in PACKAGES or "path" in vars(context) or not self._is_usable():
             return []
-        from coffer.compat._distribution import StandIn
+        from coffer.compat._distribution import LazyTensor
 
-        return [StandIn(package)]
+        return [LazyTensor(package)]
 
     def _is_usable(self) -> bool:
         """Whether this interpreter has Coffer, and one that was built for it."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model as tensor-parallel engines have them: parameters with the part of one rank, filled by loaders that slice and copy what
-they are given. They know nothing of stand-ins."""
+they are given. They know nothing of lazy tensors."""
 
 import random
 

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from layers import Model, Sizes, checkpoint, same_values
 from coffer.torch import load_file
-from coffer.adapters.standins import StandIn
+from coffer.adapters.lazy_tensors import LazyTensor
 from coffer.adapters import {engine}
 path, sizes = sys.argv[1], Sizes(2, 3)
 
@@ -96,12 +96,12 @@ def test_vllm(model):
             found = Prefixed(sizes, rank, 2)
             loader = engine.get_model_loader(config)
             loader.load_weights(found, path)
-            assert same_values(found, expected(rank)) and found.kind is StandIn
+            assert same_values(found, expected(rank)) and found.kind is LazyTensor
             assert config.load_format == "coffer" and len(config.model_loader_extra_config) == 3
         engine.get_model_loader(engine.LoadConfig("auto")).load_weights(found, path)
-        assert found.kind is not StandIn
+        assert found.kind is not LazyTensor
         engine.get_model_loader(engine.LoadConfig("coffer", safetensors_load_strategy="torchao")).load_weights(found, path)
-        assert found.kind is not StandIn
+        assert found.kind is not LazyTensor
         for wrong in ({"other": 1}, {"memory": "1"}, {"threads": -1}, {"memory": True}):
             try:
                 engine.get_model_loader(engine.LoadConfig("coffer", wrong))
@@ -158,9 +158,9 @@ def test_vllm_s_default_is_replaced_where_that_is_wanted(model):
     script = VLLM + """
     found = Prefixed(sizes, 1, 2)
     loader("auto").load_weights(found, path)
-    assert same_values(found, expected(1)) and found.kind is StandIn
+    assert same_values(found, expected(1)) and found.kind is LazyTensor
     loader("safetensors").load_weights(found, path)
-    assert found.kind is not StandIn
+    assert found.kind is not LazyTensor
     """
     run("vllm", textwrap.dedent(script), model, COFFER_LOAD_AUTO="1")
 
@@ -190,10 +190,10 @@ def test_sglang(model):
         loader = engine.get_model_loader(config)
         assert type(loader) is engine.DefaultModelLoader
         loader.load_model(found, path)
-        assert same_values(found, expected(rank)) and found.kind is StandIn
+        assert same_values(found, expected(rank)) and found.kind is LazyTensor
     for format in ("auto", "safetensors"):
         engine.get_model_loader(LoadConfig(format)).load_model(found, path)
-        assert found.kind is not StandIn
+        assert found.kind is not LazyTensor
     assert type(engine.get_model_loader(LoadConfig("dummy"))) is engine.DummyModelLoader
 
     # What the default loader does besides: files that an index forgets, files that are known already, and draft models.
@@ -220,10 +220,10 @@ def test_sglang_s_other_loaders_work_as_ever(model):
     Path(path, "torch", "x.bin").touch()
     assert iterated(engine.get_model_loader(config), path + "/torch") == [("by itself", None)]
     kept = dict(iterated(engine.DefaultModelLoader(config), path))  # as for LoRA, which keeps the tensors
-    assert kept.keys() == checkpoint(sizes).keys() and StandIn not in map(type, kept.values())
+    assert kept.keys() == checkpoint(sizes).keys() and LazyTensor not in map(type, kept.values())
     assert said == []
     assert type(engine.get_model_loader(config, "modelopt")) is engine.ModelOptModelLoader
-    assert StandIn not in [type(tensor) for _, tensor in iterated(engine.get_model_loader(config, "modelopt"), path)]
+    assert LazyTensor not in [type(tensor) for _, tensor in iterated(engine.get_model_loader(config, "modelopt"), path)]
     assert said == ["SGLang's ModelOptModelLoader reads the weights, and not Coffer"]
     """
     run("sglang", textwrap.dedent(script), model)
@@ -251,7 +251,7 @@ def test_sglang_s_default_is_replaced_where_that_is_wanted(model):
         loader = engine.get_model_loader(LoadConfig(format))
         assert type(loader) is engine.DefaultModelLoader  # SGLang's overlapped start takes no other
         loader.load_model(found, path)
-        assert same_values(found, expected(1)) and found.kind is StandIn
+        assert same_values(found, expected(1)) and found.kind is LazyTensor
     assert type(engine.get_model_loader(LoadConfig("dummy"))) is engine.DummyModelLoader
     assert said == []
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from coffer.adapters import standins
+from coffer.adapters import lazy_tensors
 
 HERE = Path(__file__).parent
 
@@ -64,7 +64,7 @@ def _sha256(tensor):
     return hashlib.sha256(values.numpy().tobytes()).hexdigest()
 
 
-class Watched(standins.Weights):
+class Watched(lazy_tensors.Weights):
     """What Coffer is asked for, counted."""
 
     all = []
@@ -84,4 +84,4 @@ class Watched(standins.Weights):
         }
 
 
-standins.Weights = Watched
+lazy_tensors.Weights = Watched
