@@ -102,10 +102,12 @@ LONGEST_FUNCTION = 60
 
 # Words that were once ours, and what the field says instead. They do not come back as a part of a name.
 WORDS = {
-    "at_hand": "cached", "crew": "thread pool", "doubted": "untrusted", "fickle": "unstable", "inlet": "file reader",
-    "keeper": "cache server", "KEPT_APART": "NOINLINE", "LAID_OUT": "ALWAYS_INLINE", "landing": "output target",
-    "LEAST": "MIN", "misfits": "mismatches", "MOST": "MAX", "nest": "region", "outlet": "device queue", "publication": "commit",
-    "RARELY": "UNLIKELY", "room": "capacity", "spot": "allocation", "whereabouts": "residency",
+    "alike_numbers": "compatible", "at_hand": "cached", "company": "companions", "crew": "thread pool", "door": "origin",
+    "doubted": "untrusted", "fickle": "unstable", "inlet": "file reader", "keeper": "cache server", "KEPT_APART": "NOINLINE",
+    "LAID_OUT": "ALWAYS_INLINE", "landing": "output target", "LEAST": "MIN", "mend": "fix", "mended": "fixed",
+    "misfits": "mismatches", "MOST": "MAX", "nest": "region", "outlet": "device queue", "publication": "commit",
+    "RARELY": "UNLIKELY", "room": "capacity", "several": "sharded", "spot": "allocation", "survey": "scan", "told": "reported",
+    "whereabouts": "residency",
 }
 
 # Three verbs give back what somebody has: _free memory, _close what holds a resource of the system (a descriptor, a map, a thread, a
