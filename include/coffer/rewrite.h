@@ -102,11 +102,16 @@ typedef struct coffer_rewrite_options {
     void *collision_ctx;
     /* Write files anew that have tensors which the index says are in others (COFFER_NOTE_SUPERSEDED), without these. */
     bool drop_superseded;
+    /* Files that are published with the new model in the folder of `output`, as in coffer_model_writer_options. Borrowed
+       until the plan is freed; what is in them is read when the plan is carried out, so that it can say what is planned.
+       An output with companions is safetensors, and its path ends as one of several files does. */
+    const coffer_companion *companions;
+    size_t companion_count;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false                                                \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0                                       \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,
