@@ -189,6 +189,11 @@ COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const cof
 COFFER_API const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_rewrite *rewrite);
 /* What becomes of coffer_at(model, i); NULL when i is not below coffer_count(model). Borrowed from the plan. */
 COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i);
+/* Of a rewrite by COFFER_REWRITE_LAYERS, by the first such rule: how many layers the stack had, *before, how many it has
+   then, *after, and the old number of each of those, as far as `capacity` goes, in `from` (not touched when it is 0).
+   False, and nothing else, for a rewrite without such a rule. Since 0.2. */
+COFFER_API bool coffer_rewrite_layers(const coffer_rewrite *rewrite, uint32_t *from, size_t capacity, size_t *before,
+                                      size_t *after);
 /*
  * Carries the plan out, once. In new files tensors come in the order in which every writer puts them; casts round to
  * the nearest, of two that are as near to the even one, beyond the largest to infinity, by several threads with at most
