@@ -140,7 +140,7 @@ static coffer_status rewrite_begin(const coffer_rewrite *rewrite, coffer__rewrit
     const coffer__computing *computing = &rewrite->computing;
     const coffer_status status =
         computing->prepare != NULL ? computing->prepare(computing->ctx, options, err) : COFFER_OK;
-    return status == COFFER_OK ? rewrite_open(rewrite, target, err) : status;
+    return status == COFFER_OK && !rewrite->options.unplaced ? rewrite_open(rewrite, target, err) : status;
 }
 
 /* Freeing a writer that was not finished removes its new files, so after any failure the old model is there as it was;
@@ -184,6 +184,9 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
     const coffer_status status = rewrite_use_up(rewrite, &known, options, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (rewrite->options.unplaced) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the plan has no place, and can only be checked");
     }
     switch (rewrite->summary.way) {
     case COFFER_REWRITE_FILES:
