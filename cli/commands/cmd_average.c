@@ -169,8 +169,9 @@ static int average_all(averaging *run, const cli_arguments *arguments)
 
 static int check_average(cli *app, const cli_arguments *arguments)
 {
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
-        return cli_usage_error(app, "name the new file: -o FILE");
+    const int code = cli_rewrite_check_given(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     if (arguments->name_count > COFFER_AVERAGE_MAX_MODELS) {
         return cli_usage_error(app, "at most %d models are averaged", COFFER_AVERAGE_MAX_MODELS);
