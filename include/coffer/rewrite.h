@@ -102,11 +102,16 @@ typedef struct coffer_rewrite_options {
     void *collision_ctx;
     /* Write files anew that have tensors which the index says are in others (COFFER_NOTE_SUPERSEDED), without these. */
     bool drop_superseded;
+    /* Files that are published with the new model in the folder of `output`, as in coffer_model_writer_options. Borrowed
+       until the plan is freed; what is in them is read when the plan is carried out, so that it can say what is planned.
+       An output with companions is safetensors, and its path ends as one of several files does. */
+    const coffer_companion *companions;
+    size_t companion_count;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false                                                \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0                                       \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,
@@ -188,6 +193,11 @@ COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const cof
 COFFER_API const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_rewrite *rewrite);
 /* What becomes of coffer_at(model, i); NULL when i is not below coffer_count(model). Borrowed from the plan. */
 COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i);
+/* Of a rewrite by COFFER_REWRITE_LAYERS, by the first such rule: how many layers the stack had, *before, how many it has
+   then, *after, and the old number of each of those, as far as `capacity` goes, in `from` (not touched when it is 0).
+   False, and nothing else, for a rewrite without such a rule. Since 0.2. */
+COFFER_API bool coffer_rewrite_layers(const coffer_rewrite *rewrite, uint32_t *from, size_t capacity, size_t *before,
+                                      size_t *after);
 /*
  * Carries the plan out, once. In new files tensors come in the order in which every writer puts them; casts round to
  * the nearest, of two that are as near to the even one, beyond the largest to infinity, by several threads with at most

@@ -737,3 +737,37 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer_
     decision->name = decision->renamed ? (coffer__name){ rules->name.text, rules->name.used } : rewrite_name_of(tensor);
     return COFFER_OK;
 }
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+bool coffer_rewrite_layers(const coffer_rewrite *rewrite, uint32_t *from, size_t capacity, size_t *before,
+                           size_t *after)
+{
+    const coffer_rewrite_options *options = &rewrite->options;
+    coffer__rewrite_prepared prepared = { .rule = NULL };
+    coffer__layer_place place;
+    for (size_t i = 0; i < options->rule_count && prepared.rule == NULL; i++) {
+        prepared.rule = options->rules[i].kind == COFFER_REWRITE_LAYERS ? &options->rules[i] : NULL;
+    }
+    if (prepared.rule == NULL) {
+        return false;
+    }
+    *before = 0;
+    *after = 0;
+    for (size_t i = 0; i < rewrite->count; i++) {
+        const coffer_rewrite_change *change = &rewrite->changes[i];
+        if (!rewrite_in_stack(&prepared, rewrite_name_of(change->from), &place)) {
+            continue;
+        }
+        const uint32_t old = place.number;
+        *before = old >= *before ? (size_t)old + 1 : *before;
+        if (change->to == NULL || !coffer__layer_find(rewrite_name_of(change->to), &place)) {
+            continue;
+        }
+        *after = place.number >= *after ? (size_t)place.number + 1 : *after;
+        if (place.number < capacity) {
+            from[place.number] = old;
+        }
+    }
+    return true;
+}

@@ -57,17 +57,20 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     model.max_shard_size = options->max_shard_size;
     /* owns_target: the file that would be removed is one of the model's own (rewrite_guard.c). */
     model.force = options->force || rewrite->owns_target;
+    model.companions = options->companions;
+    model.companion_count = options->companion_count;
     return coffer__model_writer_create(&target->files, rewrite->header, rewrite->target.text, &keeps, &model, err);
 }
 
 /* A single file made of a single file has a writer of its own: it may have any name and format, and
    nothing else is published with it. Replacing several files by one needs the commit, too,
-   since the old ones and their index have to go. */
+   since the old ones and their index have to go, and so do files beside the model. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     const bool replaces_sharded = rewrite->options.output == NULL && rewrite->model->sharded != NULL;
-    return rewrite->shards.count == 1 && !replaces_sharded ? rewrite_open_file(rewrite, target, err)
-                                                           : rewrite_open_files(rewrite, target, err);
+    const bool alone = rewrite->options.companion_count == 0 && !replaces_sharded;
+    return rewrite->shards.count == 1 && alone ? rewrite_open_file(rewrite, target, err)
+                                               : rewrite_open_files(rewrite, target, err);
 }
 
 /* One call for all tensors lets the writer join neighbours into long runs. Where the model was
