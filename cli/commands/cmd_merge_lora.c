@@ -118,9 +118,9 @@ static bool same_updates(const void *ctx, const coffer_rewrite *rewrite, size_t 
 static int run_merge_lora(cli *app, const cli_arguments *arguments)
 {
     merging run = { .app = app };
-    const cli_rewrite_planner planner = { plan_merge,
-                                          &run,
-                                          { "merge", "merged", put_updates, json_updates, same_updates, &run } };
+    const cli_rewrite_planner planner = {
+        plan_merge, &run, { "merge", "merged", put_updates, json_updates, same_updates, &run }, false
+    };
     if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
         return cli_usage_error(app, "name the new file: -o FILE");
     }

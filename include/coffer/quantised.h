@@ -46,7 +46,8 @@ typedef struct coffer_dequantize_options {
  * as are scales of activations. Everything else is copied. The layers are recognised by names, dtypes and shapes, and by
  * config.json or hf_quant_config.json next to the model. Numbers are decoded in F32, in the order and with the roundings of
  * the program that wrote the layout, by tiles of rows: memory does not grow with the model. Small tensors are read while
- * planning. The new model's config.json is coffer_dequantized_config's.
+ * planning. The new model's config.json is the
+ * caller's: what it says of quantisation (`quantization_config`, `quantization`) is to be left out.
  *
  * COFFER_ERR_UNSUPPORTED for layouts that are not decoded, by name; for a model without quantised layers; and where tensors
  * and configuration disagree. COFFER_ERR_NO_TENSOR for a layer that lacks a tensor; COFFER_ERR_SIZE and COFFER_ERR_DTYPE for
@@ -77,11 +78,6 @@ COFFER_API coffer_status coffer_quantised_open(coffer_quantised **quantised, con
 COFFER_API size_t coffer_quantised_count(const coffer_quantised *quantised);
 /* Layer `i`; NULL when i is not below the count. Borrowed. */
 COFFER_API const coffer_quantised_layer *coffer_quantised_at(const coffer_quantised *quantised, size_t i);
-/*
- * config.json of the plain model: that next to the model without `quantization_config` and `quantization`, otherwise as it
- * is. NULL where there is none. Borrowed; *len becomes its bytes.
- */
-COFFER_API const char *coffer_dequantized_config(const coffer_quantised *quantised, size_t *len);
 /* Releases it; NULL is allowed. */
 COFFER_API void coffer_quantised_close(coffer_quantised *quantised);
 

@@ -136,7 +136,7 @@ static void config_visit(void *ctx, const coffer__walk_value *value)
 {
     coffer__quant_config *config = ctx;
     const config_path path = config_path_of(value);
-    if (path.depth == 0 || value->kind == '}') {
+    if (path.depth == 0) {
         return;
     }
     const coffer__span key = path.keys[0];
@@ -200,63 +200,4 @@ bool coffer__quant_config_module(const coffer__quant_config *config, const char 
     }
     (void)coffer__walk_json(config->text, config->size, CONFIG_NOUN, config_visit_module, &module, NULL);
     return module.found;
-}
-
-/* ---- without it -------------------------------------------------------------------------------------------------- */
-
-/* The copy: up to `done` of the text has been seen to. */
-typedef struct config_copy {
-    const char *text;
-    size_t size;
-    size_t done;
-    char *to;
-    size_t used;
-} config_copy;
-
-static bool config_is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-/* Leaves a member out, with the comma before it, or, where it is the first one, with the one after it. */
-static void config_leave_out(config_copy *copy, size_t from, size_t to)
-{
-    memcpy(copy->to + copy->used, copy->text + copy->done, from - copy->done);
-    copy->used += from - copy->done;
-    size_t used = copy->used;
-    while (used > 0 && config_is_space(copy->to[used - 1])) {
-        used--;
-    }
-    size_t next = to;
-    while (next < copy->size && config_is_space(copy->text[next])) {
-        next++;
-    }
-    if (used > 0 && copy->to[used - 1] == ',') {
-        copy->used = used - 1;
-    } else if (next < copy->size && copy->text[next] == ',') {
-        to = next + 1;
-        while (to < copy->size && config_is_space(copy->text[to])) {
-            to++;
-        }
-    }
-    copy->done = to;
-}
-
-static void config_visit_copy(void *ctx, const coffer__walk_value *value)
-{
-    config_copy *copy = ctx;
-    const config_path path = config_path_of(value);
-    const bool ends = value->kind != '{' && value->kind != '[';
-    if (path.depth == 1 && ends && config_is_quantisation(path.keys[0])) {
-        const size_t from = (size_t)(value->member.text - copy->text);
-        config_leave_out(copy, from, from + value->member.len);
-    }
-}
-
-size_t coffer__quant_config_plain(const char *text, size_t size, char *to)
-{
-    config_copy copy = { .text = text, .size = size, .to = to };
-    (void)coffer__walk_json(text, size, CONFIG_NOUN, config_visit_copy, &copy, NULL);
-    memcpy(copy.to + copy.used, text + copy.done, size - copy.done);
-    return copy.used + size - copy.done;
 }

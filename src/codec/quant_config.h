@@ -40,8 +40,5 @@ coffer_status coffer__quant_config_read(coffer__quant_config *config, const char
 /* What MLX says of one module; false when it says nothing. */
 bool coffer__quant_config_module(const coffer__quant_config *config, const char *name, size_t len, uint64_t *bits,
                                  uint64_t *group_size, char mode[16]);
-/* Copies config.json without what it says of quantisation to `to`, which has `size` bytes of space; returns how many
-   there are. The text was read by coffer__quant_config_read. */
-size_t coffer__quant_config_plain(const char *text, size_t size, char *to);
 
 #endif

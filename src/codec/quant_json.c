@@ -15,8 +15,6 @@ typedef struct json_walk {
     void *ctx;
     size_t depth; /* containers that are open */
     char open[COFFER__JSON_MAX_DEPTH + 1];
-    size_t began[COFFER__WALK_DEPTH + 1];
-    size_t member[COFFER__WALK_DEPTH + 1];
 } json_walk;
 
 static const char *walk_at(const json_walk *walk, size_t position)
@@ -24,7 +22,7 @@ static const char *walk_at(const json_walk *walk, size_t position)
     return (const char *)walk->json.in.base + position;
 }
 
-/* Visits the value from `from` to the cursor. */
+/* Visits a value, whose text is from `from` to `to`. */
 static void walk_tell(json_walk *walk, size_t depth, char kind, size_t from, size_t to)
 {
     if (depth > COFFER__WALK_DEPTH) {
@@ -33,8 +31,6 @@ static void walk_tell(json_walk *walk, size_t depth, char kind, size_t from, siz
     walk->value.depth = depth;
     walk->value.kind = kind;
     walk->value.text = (coffer__span){ walk_at(walk, from), to - from };
-    walk->value.member =
-        (coffer__span){ walk_at(walk, walk->member[depth]), walk->json.in.position - walk->member[depth] };
     walk->visit(walk->ctx, &walk->value);
 }
 
@@ -56,9 +52,6 @@ static coffer_status walk_key(json_walk *walk)
         if (status != COFFER_OK) {
             return status;
         }
-    }
-    if (walk->depth <= COFFER__WALK_DEPTH) {
-        walk->member[walk->depth] = from;
     }
     if (walk->depth > 0 && walk->depth <= COFFER__WALK_DEPTH) {
         walk->value.path[walk->depth - 1] = key;
@@ -95,9 +88,6 @@ static coffer_status walk_open(json_walk *walk, uint8_t first, bool *empty)
     if (walk->depth == COFFER__JSON_MAX_DEPTH) {
         return coffer__json_error(json, "it is nested too deeply");
     }
-    if (walk->depth <= COFFER__WALK_DEPTH) {
-        walk->began[walk->depth] = json->in.position;
-    }
     walk_tell(walk, walk->depth, (char)first, json->in.position, json->in.position + 1);
     json->in.position++;
     walk->depth++;
@@ -123,9 +113,6 @@ static coffer_status walk_close(json_walk *walk, bool ended)
         }
         ended = false;
         walk->depth--;
-        if (walk->depth <= COFFER__WALK_DEPTH) {
-            walk_tell(walk, walk->depth, '}', walk->began[walk->depth], walk->json.in.position);
-        }
     }
     return COFFER_OK;
 }

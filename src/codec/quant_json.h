@@ -21,9 +21,8 @@ typedef struct coffer__span {
 typedef struct coffer__walk_value {
     coffer__span path[COFFER__WALK_DEPTH]; /* of an element of a list: an empty key */
     size_t depth;
-    char kind;           /* '"', '0' a number, 'a' a literal, '{' or '[' one that begins, '}' one that has ended */
-    coffer__span text;   /* of a string what is between the quotes */
-    coffer__span member; /* key and value, as they stand; where it begins only the key */
+    char kind;         /* '"', '0' a number, 'a' a literal, '{' or '[' one that begins */
+    coffer__span text; /* of a string what is between the quotes */
 } coffer__walk_value;
 
 typedef void coffer__walk_visit(void *ctx, const coffer__walk_value *value);

@@ -29,9 +29,6 @@ typedef struct dequantizing {
 struct coffer_quantised {
     coffer__quantised found;
     coffer_quantised_layer *layers;
-    char *plain; /* config.json, made plain; or NULL */
-    size_t plain_size;
-    size_t plain_len;
 };
 
 /* ---- what a tensor becomes --------------------------------------------------------------------------------------- */
@@ -318,7 +315,6 @@ coffer_status coffer_dequantize_plan(coffer_rewrite **rewrite, const coffer *mod
 static coffer_status quantised_show(coffer_quantised *quantised, coffer_error *err)
 {
     const coffer__quantised *found = &quantised->found;
-    const coffer__whole *config = &found->config_text;
     quantised->layers = coffer__alloc_array(&found->allocator, found->count, sizeof *quantised->layers, err);
     if (quantised->layers == NULL) {
         return COFFER_ERR_MEMORY;
@@ -328,15 +324,6 @@ static coffer_status quantised_show(coffer_quantised *quantised, coffer_error *e
         quantised->layers[i] = (coffer_quantised_layer){ layer->anchor,     layer->quant.layout, layer->quant.shape,
                                                          layer->quant.rank, layer->quant.count,  layer->stored };
     }
-    if (config->bytes == NULL) {
-        return COFFER_OK;
-    }
-    quantised->plain_size = config->size + 1;
-    quantised->plain = coffer__alloc(&found->allocator, quantised->plain_size);
-    if (quantised->plain == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for config.json");
-    }
-    quantised->plain_len = coffer__quant_config_plain((const char *)config->bytes, config->size, quantised->plain);
     return COFFER_OK;
 }
 
@@ -373,19 +360,12 @@ const coffer_quantised_layer *coffer_quantised_at(const coffer_quantised *quanti
     return i < quantised->found.count ? &quantised->layers[i] : NULL;
 }
 
-const char *coffer_dequantized_config(const coffer_quantised *quantised, size_t *len)
-{
-    *len = quantised->plain_len;
-    return quantised->plain;
-}
-
 void coffer_quantised_close(coffer_quantised *quantised)
 {
     if (quantised == NULL) {
         return;
     }
     const coffer_allocator allocator = quantised->found.allocator;
-    coffer__free(&allocator, quantised->plain, quantised->plain_size);
     coffer__free_array(&allocator, quantised->layers, quantised->found.count, sizeof *quantised->layers);
     coffer__quantised_free(&quantised->found);
     coffer__free(&allocator, quantised, sizeof *quantised);
