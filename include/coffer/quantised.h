@@ -10,7 +10,7 @@
  *     coffer_rewrite_run(rewrite, NULL, &err);                           now it is
  *     coffer_rewrite_free(rewrite);
  *
- * docs/quantised.md lists the layouts. Since 0.2.
+ * docs/convert.md lists the layouts. Since 0.2.
  */
 #ifndef COFFER_QUANTISED_H
 #define COFFER_QUANTISED_H

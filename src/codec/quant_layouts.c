@@ -338,7 +338,7 @@ coffer_status coffer__quant_set_scales(const coffer__quant_module *module, coffe
     const uint64_t columns = coffer__quant_ceil(quant->columns, block_columns);
     const uint64_t last = scales.rank > 0 ? scales.shape[scales.rank - 1] : 1;
     /* Rows with a scale each may leave the dimension of columns out. */
-    const bool in_place = last == columns || (columns == 1 && last == lines);
+    const bool in_place = last == columns || (columns == 1 && last == lines && scales.rank < quant->rank);
     if (coffer__quant_elements(&scales) != layout_matrices(quant) * lines * columns || !in_place) {
         return coffer__quant_misfit(module, ending, &scales, lines, columns, err);
     }
