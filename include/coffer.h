@@ -13,6 +13,7 @@
  *   coffer/rewrite.h     models written again: renamed, cast, aligned, without some tensors, in another format
  *   coffer/pack.h        packed files: the same tensors, without loss, in fewer bytes
  *   coffer/merge.h         models computed from others: adapters merged and extracted, averages
+ *   coffer/quantised.h   quantised models written as plain ones
  *   coffer/convert.h     files of other programs: read without running anything of them, written as safetensors
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
  *   coffer/manifest.h    digests of files, kept next to them, signed or not
@@ -37,6 +38,7 @@
 #include "coffer/model.h"
 #include "coffer/numbers.h"
 #include "coffer/pack.h"
+#include "coffer/quantised.h"
 #include "coffer/rewrite.h"
 #include "coffer/table.h"
 #include "coffer/write.h"

@@ -112,6 +112,8 @@ typedef enum cli_option_id {
     CLI_OPTION_COLOR,
     CLI_OPTION_SCALE,
     CLI_OPTION_WEIGHT,
+    CLI_OPTION_LIKE,
+    CLI_OPTION_ALLOW_NOT_FINITE,
     CLI_OPTION_SLERP,
     CLI_OPTION_DTYPE,
     CLI_OPTION_FAN_IN_FAN_OUT,
@@ -233,6 +235,7 @@ typedef struct cli_command {
     COMMAND(align)                                                                                                     \
     TASK(convert, "Convert checkpoints")                                                                               \
     COMMAND(convert)                                                                                                   \
+    COMMAND(dequantize)                                                                                                \
     TASK(split, "Split and combine")                                                                                   \
     COMMAND(split)                                                                                                     \
     COMMAND(merge)                                                                                                     \

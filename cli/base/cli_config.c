@@ -314,13 +314,12 @@ static void set_layers(config_editing *run)
 
 /* ---- Quantisation ------------------------------------------------------------------------------------------------ */
 
-/* Removes a member of the outermost object, with the comma that goes with it: the one after it or, of the last member, the
-   one before. */
-static void remove_member(config_editing *run, const char *key)
+/* Removes a member of an object, with the comma that goes with it: the one after it or, of the last member, the one
+   before. */
+static void remove_member(config_editing *run, const cli_node *object, const char *key)
 {
     const cli_document *document = &run->document;
-    const cli_node *root = cli_document_root(document);
-    const cli_node *node = cli_document_member(document, root, key);
+    const cli_node *node = cli_document_member(document, object, key);
     const char *text = document->text;
     if (node == NULL) {
         return;
@@ -344,10 +343,29 @@ static void remove_member(config_editing *run, const char *key)
     }
 }
 
+/* One of what says it: MLX has a name of its own as well; of a model with several parts, the text model may say it. The
+   next one is removed from the new text, as members that follow each other share a comma. */
+static void remove_quantisation(config_editing *run)
+{
+    static const char *const parts[] = { NULL, "text_config", "language_config", "llm_config" };
+    const cli_document *document = &run->document;
+    const cli_node *root = cli_document_root(document);
+    const size_t before = run->count;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && run->count == before; i++) {
+        const cli_node *part = parts[i] == NULL ? root : cli_document_member(document, root, parts[i]);
+        if (part != NULL) {
+            remove_member(run, part, "quantization");
+        }
+        if (part != NULL && run->count == before) {
+            remove_member(run, part, "quantization_config");
+        }
+    }
+}
+
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-char *cli_config_correct(const char *text, size_t text_len, const cli_config_facts *facts,
-                         cli_config_reported *reported, void *ctx, size_t *len)
+static char *correct_once(const char *text, size_t text_len, const cli_config_facts *facts,
+                          cli_config_reported *reported, void *ctx, size_t *len)
 {
     char *out = NULL;
     config_editing *run = calloc(1, sizeof *run);
@@ -362,7 +380,7 @@ char *cli_config_correct(const char *text, size_t text_len, const cli_config_fac
         set_dtype(run);
         set_layers(run);
         if (facts->dequantised) {
-            remove_member(run, "quantization_config");
+            remove_quantisation(run);
         }
         out = edit_apply(run, len);
     }
@@ -371,5 +389,23 @@ char *cli_config_correct(const char *text, size_t text_len, const cli_config_fac
     }
     cli_document_free(&run->document);
     free(run);
+    return out;
+}
+
+char *cli_config_correct(const char *text, size_t text_len, const cli_config_facts *facts,
+                         cli_config_reported *reported, void *ctx, size_t *len)
+{
+    const cli_config_facts only = { .dequantised = facts->dequantised };
+    char *out = correct_once(text, text_len, facts, reported, ctx, len);
+    char *next = out;
+    while (next != NULL && only.dequantised) {
+        size_t next_len = 0;
+        next = correct_once(out, *len, &only, reported, ctx, &next_len);
+        if (next != NULL) {
+            free(out);
+            out = next;
+            *len = next_len;
+        }
+    }
     return out;
 }

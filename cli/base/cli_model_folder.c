@@ -210,6 +210,25 @@ static void tell_correction(void *ctx, const char *what)
     cli_remark_path(run->folder->app, run->folder->folder, "%s: %s", run->name, shown);
 }
 
+void cli_model_folder_leave_out_quantisation(cli_model_folder *folder)
+{
+    static const char *const names[] = { "hf_quant_config.json", "quantization_map.json", "quantize_config.json",
+                                         "quant_config.json" };
+    size_t kept = 0;
+    for (size_t i = 0; i < folder->count; i++) {
+        bool is_left_out = false;
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            is_left_out = is_left_out || strcmp(folder->files[i].name, names[k]) == 0;
+        }
+        if (is_left_out) {
+            cli_remark_path(folder->app, folder->folder, "%s: left out", folder->files[i].name);
+        } else {
+            folder->files[kept++] = folder->files[i];
+        }
+    }
+    folder->count = kept;
+}
+
 void cli_model_folder_correct(cli_model_folder *folder, const cli_config_facts *facts)
 {
     for (size_t i = 0; i < folder->count; i++) {

@@ -37,6 +37,8 @@ bool cli_names_folder(const char *output);
    NULL: it keeps its own. */
 int cli_model_folder_open(cli_model_folder *folder, cli *app, const char *output, const coffer *model,
                           const char *input, const char *name, bool force);
+/* Leaves out the files that say nothing but how the model is quantised. Before it is planned. */
+void cli_model_folder_leave_out_quantisation(cli_model_folder *folder);
 /* Sets the companions right, and tells each change. Once. */
 void cli_model_folder_correct(cli_model_folder *folder, const cli_config_facts *facts);
 /* Releases it; folders that were made go with a failure, and with a dry run (`keep` false). */

@@ -236,18 +236,32 @@ static int show_plan(const rewriting *run)
     return CLI_EXIT_OK;
 }
 
+/* What is said of all tensors together of numbers that were lost, or are not what they seem. */
+static void warn_of(const rewriting *run, uint64_t count, const char *what)
+{
+    char text[CLI_NUMBER_SIZE];
+    if (count > 0) {
+        cli_number_text(text, count, true);
+        cli_remark_path(run->app, run->path, "warning: %s %s; --json says in which tensors", text, what);
+    }
+}
+
 /* Says once for all tensors what casts lost. */
 static void warn(const rewriting *run)
 {
     uint64_t overflowed = 0;
     uint64_t vanished = 0;
     bool saturated = false;
+    uint64_t nans = 0;
+    uint64_t wrapped = 0;
     char text[2][CLI_NUMBER_SIZE];
     const coffer_rewrite_change *tensor = NULL;
     for (size_t i = 0; (tensor = coffer_rewrite_at(run->rewrite, i)) != NULL; i++) {
         overflowed += tensor->overflowed;
         vanished += tensor->vanished;
         saturated = saturated || (tensor->overflowed > 0 && tensor->to->dtype == COFFER_F8_E4M3);
+        nans += tensor->nans;
+        wrapped += tensor->wrapped;
     }
     if (overflowed + vanished > 0) {
         cli_number_text(text[0], overflowed, true);
@@ -256,6 +270,8 @@ static void warn(const rewriting *run)
                         "warning: %s numbers became %s and %s became zero; --json says in which tensors", text[0],
                         saturated ? "infinite, or 448 in F8_E4M3," : "infinite", text[1]);
     }
+    warn_of(run, nans, "numbers are NaN");
+    warn_of(run, wrapped, "zero points have all bits set, and programs differ on what one more than that is");
 }
 
 static const char *verb_of(const rewriting *run)
@@ -392,7 +408,8 @@ static coffer_dtype cast_dtype(const rewriting *run)
 /* What the plan makes of the model, said in its companions. */
 static int correct_companions(rewriting *run)
 {
-    cli_config_facts facts = { .dtype = cast_dtype(run) };
+    cli_config_facts facts = { .dtype = cast_dtype(run),
+                               .dequantised = run->planner != NULL && run->planner->dequantises };
     uint32_t *layers = NULL;
     if (coffer_rewrite_layers(run->rewrite, NULL, 0, &facts.layers_before, &facts.layers_after)) {
         layers = calloc(facts.layers_after + 1, sizeof *layers);
@@ -417,6 +434,9 @@ static int open_folder(rewriting *run, coffer_rewrite_options *options, bool for
         return cli_usage_error(run->app, "a folder gets a model of safetensors: name a file (-o FILE), or convert it");
     }
     const int code = cli_model_folder_open(&run->folder, run->app, run->given, run->model, run->path, NULL, force);
+    if (run->planner != NULL && run->planner->dequantises) {
+        cli_model_folder_leave_out_quantisation(&run->folder);
+    }
     run->output = run->folder.path;
     options->companions = run->folder.files;
     options->companion_count = run->folder.count;

@@ -63,6 +63,7 @@ typedef struct cli_rewrite_planner {
                           const coffer_rewrite_options *options, coffer_error *err);
     void *ctx;
     cli_computed computed;
+    bool dequantises; /* the new model is not quantised any more */
 } cli_rewrite_planner;
 /* The same as cli_rewrite with such a plan, to the file or folder of -o, which has to be given but for a dry run. */
 int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner);

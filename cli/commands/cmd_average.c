@@ -149,9 +149,9 @@ static int open_others(const averaging *run, const char *output)
 
 static int average_all(averaging *run, const cli_arguments *arguments)
 {
-    const cli_rewrite_planner planner = { plan_average,
-                                          run,
-                                          { "average", "averaged", put_averaged, json_averaged, same_average, run } };
+    const cli_rewrite_planner planner = {
+        plan_average, run, { "average", "averaged", put_averaged, json_averaged, same_average, run }, false
+    };
     size_t count = 0;
     char *patterns = NULL;
     const char **texts = cli_values_of(arguments, run->options.slerp ? CLI_OPTION_SLERP : CLI_OPTION_WEIGHT, &count);

@@ -118,9 +118,9 @@ static bool same_updates(const void *ctx, const coffer_rewrite *rewrite, size_t 
 static int run_merge_lora(cli *app, const cli_arguments *arguments)
 {
     merging run = { .app = app };
-    const cli_rewrite_planner planner = { plan_merge,
-                                          &run,
-                                          { "merge", "merged", put_updates, json_updates, same_updates, &run } };
+    const cli_rewrite_planner planner = {
+        plan_merge, &run, { "merge", "merged", put_updates, json_updates, same_updates, &run }, false
+    };
     int code = cli_rewrite_check_given(app, arguments);
     if (code != CLI_EXIT_OK) {
         return code;

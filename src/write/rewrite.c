@@ -426,6 +426,7 @@ static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, coffer__rew
                                             coffer_error *err)
 {
     coffer__rewrite_decision decision;
+    const coffer__computing *computing = &rewrite->computing;
     const coffer_tensor *tensor = coffer_at(rewrite->model, i);
     const size_t number = coffer_header_count(rewrite->header);
     rewrite->changes[i].from = tensor;
@@ -433,13 +434,17 @@ static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, coffer__rew
     if (status != COFFER_OK || decision.left_out) {
         return status;
     }
-    rewrite->changes[i].computed =
-        rewrite->computing.wants != NULL && rewrite->computing.wants(rewrite->computing.ctx, i);
+    coffer__rewrite_made made = { decision.name, tensor->shape, tensor->rank, decision.dtype, false };
+    const bool is_made = computing->makes != NULL && computing->makes(computing->ctx, i, &made);
+    if (made.left_out) {
+        return COFFER_OK;
+    }
+    const coffer__name name = decision.renamed ? decision.name : made.name;
+    rewrite->changes[i].computed = is_made || (computing->wants != NULL && computing->wants(computing->ctx, i));
     /* Noted before the declaration is added, under the number that it will get. */
     rewrite->sources[number] = (uint32_t)i;
     rewrite->shard_of[number] = tensor->shard;
-    return coffer_header_add(rewrite->header, decision.name.text, decision.name.len, decision.dtype, tensor->shape,
-                             tensor->rank, err);
+    return coffer_header_add(rewrite->header, name.text, name.len, made.dtype, made.shape, made.rank, err);
 }
 
 /* The tables are as long as the model has tensors, which is the most that can be declared. What was

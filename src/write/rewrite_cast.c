@@ -32,6 +32,8 @@ typedef struct rewrite_piece {
     size_t count; /* of elements */
     uint64_t overflowed;
     uint64_t vanished;
+    uint64_t nans;
+    uint64_t wrapped;
 } rewrite_piece;
 
 /* `next` is guarded by the thread pool's mutex, and so are the counts of what was lost. */
@@ -165,6 +167,16 @@ static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_pie
 
 /* ---- one piece --------------------------------------------------------------------------------------------------- */
 
+/* How many elements come together: what is made says so itself. */
+static size_t rewrite_piece_count(const coffer_rewrite *rewrite, const rewrite_piece *piece, uint64_t left)
+{
+    const coffer__computing *computing = &rewrite->computing;
+    if (coffer__rewrite_is_made(rewrite, coffer__rewrite_change_of(rewrite, piece->number))) {
+        return (size_t)computing->pieces(computing->ctx, rewrite->sources[piece->number], piece->first);
+    }
+    return (size_t)(left < REWRITE_PIECE_ELEMENTS ? left : REWRITE_PIECE_ELEMENTS);
+}
+
 /* Takes the next piece; false when there is none, or when a worker has failed. Declarations that
    are not cast, and those without elements, are skipped. `next` stays at a tensor until all its
    pieces are taken. Pieces are given out in the order of the declarations, so that of several new
@@ -178,11 +190,10 @@ static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
        piece more. */
     for (; job->thread_pool.status == COFFER_OK && !taken && job->next.number < count; job->next.number += !taken) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, job->next.number);
-        const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
+        const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->to) : 0;
         if (job->next.first < elements) {
-            const uint64_t left = elements - job->next.first;
             *piece = job->next;
-            piece->count = (size_t)(left < REWRITE_PIECE_ELEMENTS ? left : REWRITE_PIECE_ELEMENTS);
+            piece->count = rewrite_piece_count(job->rewrite, piece, elements - piece->first);
             job->next.first += piece->count;
             taken = true;
         } else {
@@ -199,6 +210,24 @@ static coffer_status rewrite_put(const coffer__rewrite_target *target, size_t nu
 {
     return target->file != NULL ? coffer_writer_write(target->file, number, offset, bytes, size, err)
                                 : coffer_model_writer_write(target->files, number, offset, bytes, size, err);
+}
+
+/* Makes and writes one piece of a tensor that is made of others. */
+static coffer_status rewrite_make_piece(rewrite_cast_worker *worker, rewrite_piece *piece)
+{
+    const coffer_rewrite *rewrite = worker->job->rewrite;
+    const coffer__computing *computing = &rewrite->computing;
+    const coffer_dtype to = coffer__rewrite_change_of(rewrite, piece->number)->to->dtype;
+    coffer__rewrite_part part = { NULL, 0, 0, 0 };
+    const coffer_status status = computing->make(computing->ctx, worker->memory, rewrite->sources[piece->number],
+                                                 piece->first, &part, &worker->err);
+    piece->overflowed = part.overflowed;
+    piece->nans = part.nans;
+    piece->wrapped = part.wrapped;
+    return status == COFFER_OK
+               ? rewrite_put(worker->job->target, piece->number, rewrite_elements_size(to, piece->first), part.bytes,
+                             rewrite_elements_size(to, piece->count), &worker->err)
+               : status;
 }
 
 /* Reads, casts and writes one piece. The read runs in this thread alone, as the other workers do
@@ -236,6 +265,8 @@ static void rewrite_count_piece(rewrite_cast_job *job, const rewrite_piece *piec
     coffer__os_mutex_lock(&job->thread_pool.mutex);
     change->overflowed += piece->overflowed;
     change->vanished += piece->vanished;
+    change->nans += piece->nans;
+    change->wrapped += piece->wrapped;
     coffer__os_mutex_unlock(&job->thread_pool.mutex);
 }
 
@@ -249,7 +280,8 @@ static void rewrite_cast_work(void *ctx)
     bool stop = false;
     while (!stop && rewrite_take(job, &piece)) {
         const coffer_dtype dtype = coffer__rewrite_change_of(job->rewrite, piece.number)->to->dtype;
-        worker->status = rewrite_cast_piece(worker, &piece);
+        const bool made = coffer__rewrite_is_made(job->rewrite, coffer__rewrite_change_of(job->rewrite, piece.number));
+        worker->status = made ? rewrite_make_piece(worker, &piece) : rewrite_cast_piece(worker, &piece);
         if (worker->status != COFFER_OK) {
             coffer__thread_pool_fail(&job->thread_pool, worker->status, &worker->err, COFFER__THREAD_POOL_NO_ROW);
             return;
@@ -312,7 +344,7 @@ static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wante
     const size_t declared = coffer_header_count(rewrite->header);
     for (size_t i = 0; i < declared && pieces < REWRITE_MAX_THREADS; i++) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, i);
-        const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
+        const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->to) : 0;
         pieces += elements / REWRITE_PIECE_ELEMENTS + (elements % REWRITE_PIECE_ELEMENTS != 0);
     }
     count = count < pieces ? count : pieces;

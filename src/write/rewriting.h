@@ -70,6 +70,23 @@ void coffer__rewrite_rules_free(coffer__rewrite_rules *rules);
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer__rewrite_rules *rules,
                                      const coffer_tensor *tensor, coffer_error *err);
 
+/* A tensor that takes the place of one of the model, and is made of others. Borrowed until the next is asked for. */
+typedef struct coffer__rewrite_made {
+    coffer__name name; /* unless a rule renames it */
+    const uint64_t *shape;
+    uint32_t rank;
+    coffer_dtype dtype;
+    bool left_out; /* it belongs to another one that is made */
+} coffer__rewrite_made;
+
+/* Bytes of a tensor that is made, from one of its elements on. */
+typedef struct coffer__rewrite_part {
+    const uint8_t *bytes; /* in the worker's memory */
+    uint64_t overflowed;  /* as coffer_rewrite_change has them */
+    uint64_t nans;
+    uint64_t wrapped;
+} coffer__rewrite_part;
+
 /*
  * Numbers that a space above computes: which tensors, and what becomes of their numbers. They go the way of casts, piece
  * by piece: decoded, changed, and encoded with one rounding.
@@ -81,7 +98,13 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer_
  *   change_floats   the same in F32, where the dtypes before and afterwards are F16, BF16 or F32; NULL: by `change`
  *   free      frees ctx
  *
- * fetch and the functions that change are called by several threads at once.
+ * Tensors that are made of others, be they of another shape, are asked for instead of all of these:
+ *
+ *   makes     whether a tensor is made, or left out since another one is; NULL: none is
+ *   pieces    how many elements come together, from one that begins a piece
+ *   make      makes a piece in the worker's memory
+ *
+ * fetch, make and the functions that change are called by several threads at once.
  */
 typedef struct coffer__computing {
     bool (*wants)(const void *ctx, size_t tensor);
@@ -92,6 +115,10 @@ typedef struct coffer__computing {
                    double *values);
     void (*change_floats)(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
                           size_t count, float *values);
+    bool (*makes)(void *ctx, size_t tensor, coffer__rewrite_made *made);
+    uint64_t (*pieces)(const void *ctx, size_t tensor, uint64_t first);
+    coffer_status (*make)(const void *ctx, uint8_t *memory, size_t tensor, uint64_t first, coffer__rewrite_part *part,
+                          coffer_error *err);
     void (*free)(void *ctx);
     size_t memory_size; /* of each worker, in bytes */
     void *ctx;
@@ -139,6 +166,12 @@ struct coffer_rewrite {
 static inline coffer_rewrite_change *coffer__rewrite_change_of(const coffer_rewrite *rewrite, size_t number)
 {
     return &rewrite->changes[rewrite->sources[number]];
+}
+
+/* Whether it is made of other tensors, and has nothing of the one in its place. */
+static inline bool coffer__rewrite_is_made(const coffer_rewrite *rewrite, const coffer_rewrite_change *change)
+{
+    return change->computed && rewrite->computing.make != NULL;
 }
 
 /* Whether its bytes are made here, by a cast or otherwise. The tensor must not be left out. */

@@ -253,6 +253,7 @@ def make_golden_files(folder):
     adapters/   one: an adapter for model; other: one for another model; dora: one for model, of another kind
     kohya       an adapter whose names have the layers' numbers between underscores
     broken      layers.safetensors in small, with NaN and infinite numbers; sound: the same without
+    fp8         a layer of FP8 with a scale, and a tensor that is plain
     short, html what downloads leave behind
     several/    two: a model of two files with its index;
                 odd: one whose index says too little, with a file too many, and an index of another model
@@ -293,6 +294,9 @@ def make_golden_files(folder):
     make(folder / "sound.safetensors", {name: ("F32", [3], floats(*row)) for name, row in rows.items()})
     rows |= {"layers.1.w": (math.nan, -math.inf, 5.5), "norm": (1, math.nan, 1)}
     make(folder / "broken.safetensors", {name: ("F32", [3], floats(*row)) for name, row in rows.items()})
+    make(folder / "fp8.safetensors", {
+        "h.0.up.weight": ("F8_E4M3", [2, 4], bytes(range(0x38, 0x40))), "h.0.up.weight_scale_inv": ("F32", [1, 1], floats(0.5)),
+        "norm.weight": ("BF16", [2], bytes(4))})
     make_sharded(folder / "several/two", "model-{:05}-of-00002.safetensors", 80)
     make_sharded(folder / "several/odd", "model-{:05}-of-00003.safetensors", 70)
     make(folder / "several/odd/model-00003-of-00003.safetensors", {"more": ("U8", [1], b"x")})

@@ -43,7 +43,7 @@ ROOMS = {
     "import/scan": {"core", "io", "import", "import/archive", "import/pickle"},
     "import/*": {"core", "format", "codec", "io", "hash", "model", "import", "import/archive", "import/pickle", "import/scan"},
     "export": {"core", "codec", "io", "hash", "transfer", "model", "write", "import/archive", "import/pickle", "import/gguf"},
-    "merge": {"core", "format", "os", "io", "hash", "net", "transfer", "model", "write"},
+    "merge": {"core", "format", "codec", "os", "io", "hash", "net", "transfer", "model", "write"},
     "device": {"core", "os", "io"},
     "load/plan": {"core", "io", "model", "device"},
     "load/schedule": {"core", "io", "engine", "model", "load/plan"},
