@@ -56,6 +56,7 @@ typedef struct coffer__reader {
     /* Fills a plan, which is begun and empty. What fails names the byte and, where there is one, the key. */
     coffer_status (*read)(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                           coffer_error *err);
+    bool pickles; /* it follows pickles: a file of this format is not opened as a model without being asked for that */
 } coffer__reader;
 
 /* A file that is being read: the input, or another that it names. */

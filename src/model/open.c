@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a model: by a path or URL, from memory, a descriptor, or the caller's own source. */
 #include "error.h"
+#include "foreign.h"
 #include "opening.h"
 #include "options.h"
 #include "pending_save.h"
@@ -25,6 +26,9 @@ coffer_status coffer__check_open_options(coffer_open_options *options, const cof
     }
     if ((unsigned)options->verify > COFFER_VERIFY_RECORDED) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `verify` has no such value");
+    }
+    if ((unsigned)options->formats > COFFER_FORMATS_ALL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `formats` has no such value");
     }
     if (options->select == NULL && options->select_count > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `select` is NULL, and `select_count` is not 0");
@@ -80,6 +84,19 @@ static coffer_status open_path(coffer **model, const char *path, const coffer_op
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
+/* A path may lead nowhere for a moment, while a model takes its place there: then it is tried again, but not for ever. */
+static coffer_status open_local(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    bool again = true;
+    for (unsigned round = 1; round <= COFFER__OPEN_MAX_ROUNDS && again; round++) {
+        status = open_path(model, path, options, err);
+        again = status == COFFER_ERR_NOT_FOUND;
+        status = again ? open_nowhere(path, &again, err) : status;
+    }
+    return status;
+}
+
 /* *model is NULL after every failure. URLs have their own retries, and are not looked at again
    here. */
 coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
@@ -90,21 +107,11 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     *model = NULL;
     coffer_open_options known;
     coffer_status status = coffer__check_open_options(&known, options, err);
-    if (status == COFFER_OK && coffer__url_is(path)) {
-        return coffer__open_url(model, path, &known, err);
-    }
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried
-       again, but not for ever. */
-    bool again = true;
-    for (unsigned round = 1; round <= COFFER__OPEN_MAX_ROUNDS && again; round++) {
-        status = open_path(model, path, &known, err);
-        again = status == COFFER_ERR_NOT_FOUND;
-        status = again ? open_nowhere(path, &again, err) : status;
-    }
-    return status;
+    status = coffer__url_is(path) ? coffer__open_url(model, path, &known, err) : open_local(model, path, &known, err);
+    return status == COFFER_OK ? status : coffer__foreign_open(model, path, &known, status, err);
 }
 
 /* Parses the header where it is: the caller promises that the memory does not change. It is also
