@@ -220,7 +220,7 @@ static coffer *open_or_fail(cli *app, const char *path, coffer_open_options opti
     coffer *model = NULL;
     coffer_error err;
     const coffer_status status = cli_open_with(&model, path, &options, &err);
-    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
+    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_import_fail(app, path, &err);
     if (status == COFFER_OK && cli_is_folder(path)) {
         cli_remark_choice(app, path, model);
     }

@@ -16,10 +16,13 @@ void cli_stored_text(const coffer *model, const coffer_tensor *tensor, char text
         return;
     }
     char tied[CLI_STORED_SIZE / 2] = "";
+    /* Of blocks, the type says it. */
+    const bool compressed =
+        stored.decoded && (strcmp(stored.type, coffer_tensor_dtype_name(tensor)) == 0 || stored.type[0] == 't');
     coffer_escape(stored.tied, stored.tied_len, tied, sizeof tied);
     snprintf(text, CLI_STORED_SIZE, "%s%s%s%s%s%s", stored.type, stored.gathered ? ", strided" : "",
-             stored.changed ? ", swapped" : "", stored.in_order ? ", compressed" : "",
-             tied[0] != '\0' ? ", tied to " : "", tied);
+             stored.changed ? ", swapped" : "", compressed ? ", compressed" : "", tied[0] != '\0' ? ", tied to " : "",
+             tied);
 }
 
 void cli_json_stored(cli_output *out, const coffer *model, const coffer_tensor *tensor)

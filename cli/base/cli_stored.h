@@ -8,7 +8,7 @@
 
 #define CLI_STORED_SIZE 384
 
-/* "Q4_K", "torch.float16, gathered", "F32, inflated or decoded in order, tied to wte.weight"; NUL-terminated, escaped. */
+/* "Q4_K", "torch.float16, strided, tied to wte.weight", "F32, compressed"; NUL-terminated, escaped. */
 void cli_stored_text(const coffer *model, const coffer_tensor *tensor, char text[CLI_STORED_SIZE]);
 /* The member "stored", of a model that coffer_model_import knows. */
 void cli_json_stored(cli_output *out, const coffer *model, const coffer_tensor *tensor);

@@ -665,7 +665,7 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
     const asked *what = ctx;
     const found *all = file->result;
     if (file->status != COFFER_OK) {
-        return cli_fail(app, file->path, &file->err);
+        return cli_import_fail(app, file->path, &file->err);
     }
     if (app->json) {
         show_json(&app->out, file->path, file->model, all);

@@ -296,18 +296,19 @@ COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coff
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);
 
-/* ---- As a model --------------------------------------------------------------------------------------------------- */
+/* ---- As a model -------------------------------------------------------------------------------------------------- */
 
 /*
- * Opens an import as a model: coffer_open, for programs that say what is wanted of it. The model has the tensors that
- * would be written and those that are aliases, and as its header the one that would be written. It takes over the import and its input, which are freed
- * with it, also by a failure. Of the options, `access`, `populate`, `all_notes` and `max_header_size` are used; NULL: the
- * default. COFFER_ERR_ARGUMENT for an import that coffer_import_add was called for.
+ * Opens an import as a model. For programs that say more of what is wanted than coffer_open does. The model has the
+ * tensors that would be written and those that are aliases, and the metadata that would be written without the aliases.
+ * It takes over the import and its input, which are freed with it, also by a failure. Of the options `access`,
+ * `populate`, `all_notes` and `max_header_size` are used; NULL: the default. COFFER_ERR_ARGUMENT for an import that
+ * coffer_import_add was called for.
  */
 COFFER_API coffer_status coffer_open_import(coffer **model, coffer_import *imported, const coffer_open_options *options,
                                             coffer_error *err);
-/* The import that a model was opened from, for its summary, findings and tensors: NULL for files of tensors. Borrowed from the
-   model; one thread at a time may ask for tensors and findings. */
+/* The import that a model was opened from, for its summary, findings and tensors: NULL for files of tensors. Borrowed
+   from the model; one thread at a time may ask for tensors and findings. */
 COFFER_API coffer_import *coffer_model_import(const coffer *model);
 
 /* How a tensor lies in its file. */

@@ -72,9 +72,11 @@ typedef enum coffer_formats {
     COFFER_FORMATS_ALL = 2    /* pickles, too, which are read as data: nothing that they name is looked up or called */
 } coffer_formats;
 
-/* Of coffer/convert.h. */
+/* Bytes of a file of another program: coffer/convert.h. */
 typedef struct coffer_input coffer_input;
+/* What was read of them: coffer/convert.h. */
 typedef struct coffer_import coffer_import;
+/* What is wanted of them: coffer/convert.h. */
 typedef struct coffer_import_options coffer_import_options;
 
 /* Describes a file of another program for coffer_open, as coffer_import_open does; for programs that have a confined

@@ -552,7 +552,7 @@ static const char *view_commit(const coffer__byte_source *source)
     return coffer__source_commit(coffer__input_source(view_of(source)->input, 0));
 }
 
-static const coffer__source_ops view_ops = { .kind = "a file of another format",
+static const coffer__source_ops view_ops = { .kind = "a file of another program",
                                              .read_at = view_read_at,
                                              .close = view_close,
                                              .seen = view_seen,
