@@ -92,7 +92,11 @@ typedef enum coffer_ties {
 } coffer_ties;
 
 /* What becomes of numbers that lie in a checkpoint next to its tensors. */
-typedef enum coffer_scalars { COFFER_SCALARS_SKIP = 0, COFFER_SCALARS_METADATA = 1 } coffer_scalars;
+typedef enum coffer_scalars {
+    COFFER_SCALARS_SKIP = 0,
+    COFFER_SCALARS_METADATA = 1, /* whole numbers and truths among them go into the metadata */
+    COFFER_SCALARS_ALL = 2       /* so do numbers and texts elsewhere in a pickle, 1,000 at most */
+} coffer_scalars;
 
 /* What is wanted of an import. */
 struct coffer_import_options {

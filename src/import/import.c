@@ -257,7 +257,7 @@ static bool import_blocks_are_known(const coffer_import_options *options)
    and the casts in import_wants would make anything of them. */
 static bool import_wants_are_known(const coffer_import_options *options)
 {
-    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_METADATA &&
+    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_ALL &&
            (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT && import_blocks_are_known(options) &&
            (options->select != NULL || options->select_count == 0);
 }

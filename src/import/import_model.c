@@ -53,7 +53,7 @@ static coffer_import_options model_wants(const coffer_open_options *options)
 {
     coffer_import_options wants = COFFER_IMPORT_OPTIONS_INIT;
     wants.allocator = options->allocator;
-    wants.scalars = COFFER_SCALARS_METADATA;
+    wants.scalars = COFFER_SCALARS_ALL;
     wants.skip_unsupported = true;
     wants.packed = true;
     wants.blocks_as = COFFER_F32;
