@@ -81,8 +81,9 @@ static bool model_is_readable(const coffer_input *input, const coffer_open_optio
         coffer__kind_is_tensors(head, size)) {
         return false;
     }
-    return options->importer != NULL || (coffer__reader_for(&files, &input->allocator, &reader, NULL) == COFFER_OK &&
-                                         (options->formats == COFFER_FORMATS_ALL || !reader->pickles));
+    return options->importer != NULL ||
+           (coffer__reader_for(&files, &input->allocator, &reader, NULL) == COFFER_OK &&
+            (options->formats == COFFER_FORMATS_ALL || !coffer__reader_follows_pickles(reader)));
 }
 
 /* Where it is not clear what the model is, all of it is. */
@@ -111,11 +112,14 @@ static const coffer__reader *model_reader(const coffer_import *imported)
     return NULL;
 }
 
-/* Whether it followed pickles, and the options do not have these. */
+/* Whether it has no tensors, and so is no model; or followed pickles, and the options do not have these. */
 static bool model_is_refused(const coffer_import *imported, const coffer_open_options *options)
 {
     const coffer__reader *reader = model_reader(imported);
-    return options->formats != COFFER_FORMATS_ALL && (reader == NULL || reader->pickles);
+    if (imported->summary.written_count == 0) {
+        return true;
+    }
+    return options->formats != COFFER_FORMATS_ALL && (reader == NULL || coffer__reader_follows_pickles(reader));
 }
 
 coffer_status coffer__foreign_open(coffer **model, const char *path, const coffer_open_options *options,
@@ -185,7 +189,8 @@ static void model_put_type(const coffer_import *imported, const coffer__import_p
     const coffer__import_plan *plan = &imported->plan;
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + row->storage;
     const coffer__reader *reader = model_reader(imported);
-    const bool is_torch = reader != NULL && reader->pickles && reader != &coffer__reader_pickle &&
+    const bool is_torch = reader != NULL && coffer__reader_follows_pickles(reader) &&
+                          reader != &coffer__reader_pickle &&
                           (size_t)row->dtype < sizeof model_torch_types / sizeof model_torch_types[0] &&
                           model_torch_types[row->dtype] != NULL;
     const coffer__import_plan_piece *piece =

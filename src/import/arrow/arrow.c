@@ -609,4 +609,4 @@ static bool arrow_sniff(const uint8_t *head, size_t head_size, const uint8_t *ta
            coffer__load_u32le(head + 8) >= 4 && coffer__load_u32le(head + 8) < coffer__load_u32le(head + 4);
 }
 
-const coffer__reader coffer__reader_arrow = { "arrow", "Arrow IPC", arrow_sniff, arrow_read, false };
+const coffer__reader coffer__reader_arrow = { "arrow", "Arrow IPC", arrow_sniff, arrow_read };

@@ -757,4 +757,4 @@ static bool flax_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
     return named;
 }
 
-const coffer__reader coffer__reader_flax = { "flax", "a flax checkpoint (MessagePack)", flax_sniff, flax_read, false };
+const coffer__reader coffer__reader_flax = { "flax", "a flax checkpoint (MessagePack)", flax_sniff, flax_read };

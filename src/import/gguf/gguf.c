@@ -695,4 +695,4 @@ static coffer_status gguf_read(const coffer__input_files *input, const coffer__w
     return status;
 }
 
-const coffer__reader coffer__reader_gguf = { "gguf", "a GGUF model", gguf_sniff, gguf_read, false };
+const coffer__reader coffer__reader_gguf = { "gguf", "a GGUF model", gguf_sniff, gguf_read };

@@ -48,7 +48,7 @@ static coffer_status keras_hdf5_reader(const coffer__input_files *input, const c
     return status;
 }
 
-const coffer__reader coffer__reader_hdf5 = { "hdf5", "an HDF5 file", keras_hdf5_sniff, keras_hdf5_reader, false };
+const coffer__reader coffer__reader_hdf5 = { "hdf5", "an HDF5 file", keras_hdf5_sniff, keras_hdf5_reader };
 
 /* ---- .keras ------------------------------------------------------------------------------------------------------ */
 
@@ -113,8 +113,7 @@ static coffer_status keras_archive_reader(const coffer__input_files *input, cons
     return status;
 }
 
-const coffer__reader coffer__reader_keras = { "keras", "a Keras model", keras_archive_sniff, keras_archive_reader,
-                                              false };
+const coffer__reader coffer__reader_keras = { "keras", "a Keras model", keras_archive_sniff, keras_archive_reader };
 
 /* ---- .weights.json ----------------------------------------------------------------------------------------------- */
 
@@ -332,4 +331,4 @@ static bool keras_index_sniff(const uint8_t *head, size_t head_size, const uint8
 }
 
 const coffer__reader coffer__reader_keras_index = { "keras-index", "Keras weights of several files", keras_index_sniff,
-                                                    keras_index_reader, false };
+                                                    keras_index_reader };

@@ -33,4 +33,4 @@ static coffer_status npy_read_file(const coffer__input_files *input, const coffe
     return coffer__reader_pickle_at(&file, err);
 }
 
-const coffer__reader coffer__reader_npy = { "npy", "a NumPy array", npy_sniff, npy_read_file, false };
+const coffer__reader coffer__reader_npy = { "npy", "a NumPy array", npy_sniff, npy_read_file };

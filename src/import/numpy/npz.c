@@ -110,4 +110,4 @@ static coffer_status npz_read_file(const coffer__input_files *input, const coffe
     return status;
 }
 
-const coffer__reader coffer__reader_npz = { "npz", "an archive of NumPy arrays", npz_sniff, npz_read_file, false };
+const coffer__reader coffer__reader_npz = { "npz", "an archive of NumPy arrays", npz_sniff, npz_read_file };

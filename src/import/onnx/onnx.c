@@ -434,4 +434,4 @@ static bool onnx_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
     return named;
 }
 
-const coffer__reader coffer__reader_onnx = { "onnx", "an ONNX model", onnx_sniff, onnx_read, false };
+const coffer__reader coffer__reader_onnx = { "onnx", "an ONNX model", onnx_sniff, onnx_read };

@@ -93,9 +93,9 @@ static bool others_sniff(const uint8_t *head, size_t head_size, const uint8_t *t
     return false;
 }
 
-const coffer__reader coffer__reader_archive = { "archive", "an archive", others_sniff, others_read_archive, true };
-const coffer__reader coffer__reader_code = { "code", "code, or what holds or names it", others_sniff, others_read_code,
-                                             true };
+const coffer__reader coffer__reader_archive = { "archive", "an archive", others_sniff, others_read_archive };
+const coffer__reader coffer__reader_code = { "code", "code, or what holds or names it", others_sniff,
+                                             others_read_code };
 
 coffer_status coffer__scan_unknown(const coffer__input_files *input, const coffer__wants *wants,
                                    coffer__import_plan *plan, const coffer__reader **reader, coffer_error *err)

@@ -623,4 +623,4 @@ static bool tf_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail,
     return coffer__tf_table_is(tail, tail_size);
 }
 
-const coffer__reader coffer__reader_tf = { "tf", "a TensorFlow checkpoint", tf_sniff, tf_read, false };
+const coffer__reader coffer__reader_tf = { "tf", "a TensorFlow checkpoint", tf_sniff, tf_read };

@@ -431,4 +431,4 @@ static coffer_status dcp_reader(const coffer__input_files *input, const coffer__
     return status;
 }
 
-const coffer__reader coffer__reader_dcp = { "dcp", "a distributed checkpoint of PyTorch", dcp_sniff, dcp_reader, true };
+const coffer__reader coffer__reader_dcp = { "dcp", "a distributed checkpoint of PyTorch", dcp_sniff, dcp_reader };

@@ -427,4 +427,4 @@ static bool fsdp_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
 }
 
 const coffer__reader coffer__reader_fsdp = { "fsdp", "a checkpoint of several ranks of PyTorch", fsdp_sniff,
-                                             fsdp_reader, true };
+                                             fsdp_reader };

@@ -162,4 +162,4 @@ static bool nemo_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
             coffer__reader_has(head, head_size, nemo_weights));
 }
 
-const coffer__reader coffer__reader_nemo = { "nemo", "a model of NeMo", nemo_sniff, nemo_reader, true };
+const coffer__reader coffer__reader_nemo = { "nemo", "a model of NeMo", nemo_sniff, nemo_reader };

@@ -304,4 +304,4 @@ static coffer_status plain_reader(const coffer__input_files *input, const coffer
     return status == COFFER_OK ? coffer__reader_pickle_at(&file, err) : status;
 }
 
-const coffer__reader coffer__reader_pickle = { "pickle", "a pickle of arrays", plain_sniff, plain_reader, true };
+const coffer__reader coffer__reader_pickle = { "pickle", "a pickle of arrays", plain_sniff, plain_reader };

@@ -414,4 +414,4 @@ static coffer_status pt2_reader(const coffer__input_files *input, const coffer__
     return status;
 }
 
-const coffer__reader coffer__reader_pt2 = { "pt2", "a program of torch.export", pt2_sniff, pt2_reader, true };
+const coffer__reader coffer__reader_pt2 = { "pt2", "a program of torch.export", pt2_sniff, pt2_reader };

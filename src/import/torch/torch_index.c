@@ -197,4 +197,4 @@ static bool torch_index_sniff(const uint8_t *head, size_t head_size, const uint8
 }
 
 const coffer__reader coffer__reader_torch_index = { "torch-index", "a PyTorch checkpoint of several files",
-                                                    torch_index_sniff, torch_index_reader, true };
+                                                    torch_index_sniff, torch_index_reader };

@@ -375,4 +375,4 @@ static coffer_status torch_stream_reader(const coffer__input_files *input, const
 }
 
 const coffer__reader coffer__reader_torch_stream = { "torch-stream", "a PyTorch checkpoint of the older kind",
-                                                     torch_stream_sniff, torch_stream_reader, true };
+                                                     torch_stream_sniff, torch_stream_reader };

@@ -535,4 +535,4 @@ static coffer_status tar_reader(const coffer__input_files *input, const coffer__
 }
 
 const coffer__reader coffer__reader_torch_tar = { "torch-tar", "a PyTorch checkpoint of the oldest kind", tar_sniff,
-                                                  tar_reader, true };
+                                                  tar_reader };

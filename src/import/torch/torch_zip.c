@@ -222,5 +222,4 @@ static coffer_status torch_zip_reader(const coffer__input_files *input, const co
     return status == COFFER_OK ? coffer__torch_read_zip(&file, err) : status;
 }
 
-const coffer__reader coffer__reader_torch_zip = { "torch", "a PyTorch checkpoint", torch_zip_sniff, torch_zip_reader,
-                                                  true };
+const coffer__reader coffer__reader_torch_zip = { "torch", "a PyTorch checkpoint", torch_zip_sniff, torch_zip_reader };

@@ -806,4 +806,4 @@ static bool zero_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
            coffer__reader_torch_zip.sniff(head, head_size, tail, tail_size, path, path_len);
 }
 
-const coffer__reader coffer__reader_zero = { "deepspeed", "a checkpoint of DeepSpeed", zero_sniff, zero_reader, true };
+const coffer__reader coffer__reader_zero = { "deepspeed", "a checkpoint of DeepSpeed", zero_sniff, zero_reader };
