@@ -60,8 +60,101 @@ static void expect_written(coffer_import *made, const uint8_t *memory, size_t si
     coffer_close(model);
 }
 
-/* The bytes of tensors may be damaged, which shows only when they are carried. */
-static void write_import(coffer_import *made)
+/* Numbers that look random, and are the same each time. */
+static uint32_t next_number(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* A slice of a tensor, by one range along each dimension. */
+static void expect_slice(const coffer *model, const coffer_tensor *tensor, const coffer *written,
+                         const coffer_tensor *wanted, uint32_t *state)
+{
+    coffer_index indices[64] = { { 0 } };
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    coffer_error err;
+    uint64_t size = 0;
+    reading.threads = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        const int64_t end = (int64_t)(tensor->shape[i] < INT32_MAX ? tensor->shape[i] : INT32_MAX);
+        indices[i].kind = COFFER_INDEX_RANGE;
+        indices[i].has_start = true;
+        indices[i].has_stop = true;
+        indices[i].start = end == 0 ? 0 : next_number(state) % end;
+        indices[i].stop = end == 0 ? 0 : indices[i].start + next_number(state) % (end + 1);
+        indices[i].step = 1 + next_number(state) % 3;
+    }
+    if (coffer_slice_shape(tensor, indices, tensor->rank, NULL, NULL, &size, &err) != COFFER_OK) {
+        return; /* of elements that fill no bytes */
+    }
+    uint8_t *bytes = malloc(2 * (size_t)size + 1);
+    expect(bytes != NULL, "there is memory");
+    expect(coffer_read_slice(model, tensor, indices, tensor->rank, bytes, size, &reading, &err) == COFFER_OK &&
+               coffer_read_slice(written, wanted, indices, tensor->rank, bytes + size, size, &reading, &err) ==
+                   COFFER_OK &&
+               memcmp(bytes, bytes + size, (size_t)size) == 0,
+           "a slice is that of what was written");
+    free(bytes);
+}
+
+/* The tensor of the model is that which was written, as a whole, in part and as a slice, and where it lies. */
+static void expect_tensor(const coffer *model, const coffer *written, const coffer_tensor *wanted, uint32_t *state)
+{
+    const size_t size = (size_t)wanted->size;
+    const coffer_tensor *tensor = coffer_find(model, wanted->name, wanted->name_len);
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    coffer_stored_tensor stored;
+    coffer_error err;
+    reading.threads = 1;
+    expect(tensor != NULL && tensor->dtype == wanted->dtype && tensor->size == size, "the tensor is there");
+    expect(coffer_stored_tensor_of(model, tensor, &stored) && stored.type[0] != '\0', "its type is known");
+    uint8_t *bytes = malloc(2 * size + 1);
+    expect(bytes != NULL, "there is memory");
+    expect(coffer_read(written, wanted, bytes + size, size, &reading, &err) == COFFER_OK, "what was written is read");
+    expect(coffer_read(model, tensor, bytes, size, &reading, &err) == COFFER_OK &&
+               memcmp(bytes, bytes + size, size) == 0,
+           "it is read as it was written");
+    const size_t from = size == 0 ? 0 : next_number(state) % size;
+    const size_t part = size == 0 ? 0 : next_number(state) % (size - from);
+    expect(coffer_read_part(model, tensor, from, bytes, part, &reading, &err) == COFFER_OK &&
+               memcmp(bytes, bytes + size + from, part) == 0,
+           "and so is a part of it");
+    expect_slice(model, tensor, written, wanted, state);
+    free(bytes);
+}
+
+/* The import as a model, which takes over both. `memory` has what was written; NULL: the bytes of tensors are damaged, and
+   reading them may fail. */
+static void read_as_model(coffer_import *made, const uint8_t *memory, size_t size)
+{
+    coffer *model = NULL;
+    coffer *written = NULL;
+    coffer_error err = { 0 };
+    uint32_t state = (uint32_t)size;
+    const coffer_status status = coffer_open_import(&model, made, NULL, &err);
+    /* Aliases are tensors here, and may have names that no other tensor may have. */
+    expect(status == COFFER_OK || err.message[0] != '\0', "a failure says what it is");
+    if (status == COFFER_OK && memory != NULL) {
+        expect(coffer_open_memory(&written, memory, size, NULL, &err) == COFFER_OK, "what was written can be opened");
+        for (size_t i = 0; i < coffer_count(written); i++) {
+            expect_tensor(model, written, coffer_at(written, i), &state);
+        }
+    }
+    for (size_t i = 0; status == COFFER_OK && memory == NULL && i < coffer_count(model); i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        uint8_t *bytes = tensor->size <= FUZZ_MAX_OUTPUT ? malloc((size_t)tensor->size + 1) : NULL;
+        if (bytes != NULL) {
+            (void)coffer_read(model, tensor, bytes, tensor->size, NULL, &err);
+        }
+        free(bytes);
+    }
+    coffer_close(written);
+    coffer_close(model);
+}
+
+/* The bytes of tensors may be damaged, which shows only when they are carried: then there is no memory of them. */
+static uint8_t *write_import(coffer_import *made, size_t *written)
 {
     coffer_error err = { 0 };
     uint64_t head = 0;
@@ -76,15 +169,18 @@ static void write_import(coffer_import *made)
     uint8_t *memory = malloc(size);
     expect(memory != NULL, "there is memory");
     expect(coffer_writer_open_memory(&writer, header, memory, size, NULL, &err) == COFFER_OK, "it can be written");
-    if (coffer_import_carry(made, writer, false, &reading, &err) == COFFER_OK) {
+    const bool carried = coffer_import_carry(made, writer, false, &reading, &err) == COFFER_OK;
+    if (carried) {
         expect(coffer_writer_finish(writer, &err) == COFFER_OK, "writing ends");
         expect_written(made, memory, size);
     } else {
         expect(err.message[0] != '\0', "a failure says what it is");
+        free(memory);
     }
     coffer_writer_free(writer);
     coffer_header_free(header);
-    free(memory);
+    *written = size;
+    return carried ? memory : NULL;
 }
 
 static void import_bytes(const uint8_t *bytes, size_t size, const char *path, const coffer_import_options *options)
@@ -105,7 +201,11 @@ static void import_bytes(const uint8_t *bytes, size_t size, const char *path, co
         expect(summary->total == summary->written + summary->aliased + summary->skipped + summary->unreferenced,
                "the bytes add up");
         if (!options->scan && summary->output <= FUZZ_MAX_OUTPUT) {
-            write_import(made);
+            size_t written = 0;
+            uint8_t *memory = write_import(made, &written);
+            read_as_model(made, memory, written);
+            free(memory);
+            return;
         }
     }
     coffer_import_free(made);

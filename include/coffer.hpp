@@ -506,6 +506,9 @@ private:
     const coffer_tensor *self_;
 };
 
+class input;
+class imported;
+
 /* An opened model. */
 class model
 {
@@ -529,6 +532,10 @@ public:
         : self_(detail::make(coffer_open_source, &source, options))
     {
     }
+    /* An import, which the model takes over with its input, also by a failure. */
+    model(input &&from, imported &&of, const coffer_open_options *options = nullptr);
+    /* The import that it was opened from; nullptr: it is of a file of tensors. */
+    coffer_import *import_of() const noexcept { return coffer_model_import(get()); }
 
     std::size_t size() const noexcept { return coffer_count(get()); }
     bool empty() const noexcept { return size() == 0; }
@@ -1145,6 +1152,8 @@ public:
     }
 
     coffer_input *get() const noexcept { return self_.get(); }
+    /* Whoever calls this frees it. */
+    coffer_input *release() noexcept { return self_.release(); }
 
 private:
     detail::handle<coffer_input, coffer_input_free> self_;
@@ -1202,10 +1211,17 @@ public:
     }
 
     coffer_import *get() const noexcept { return self_.get(); }
+    /* Whoever calls this frees it. */
+    coffer_import *release() noexcept { return self_.release(); }
 
 private:
     detail::handle<coffer_import, coffer_import_free> self_;
 };
+
+inline model::model(input &&from, imported &&of, const coffer_open_options *options)
+    : self_(detail::make(coffer_open_import, (static_cast<void>(from.release()), of.release()), options))
+{
+}
 
 /* ---- The way back ------------------------------------------------------------------------------------------------ */
 

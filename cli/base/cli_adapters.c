@@ -42,6 +42,7 @@ static int open_adapter(const cli_adapters *all, size_t i, const coffer_lora_opt
 {
     coffer_error err;
     coffer_open_options open = COFFER_OPEN_OPTIONS_INIT;
+    open.formats = COFFER_FORMATS_OWN;
     open.access = COFFER_READ;
     open.verify = COFFER_VERIFY_RECORDED;
     if (coffer_lora_open(&all->loras[i], all->paths[i], &open, options, &err) != COFFER_OK) {

@@ -3,6 +3,7 @@
 #include "cli_files.h"
 
 #include "cli_folder.h"
+#include "cli_import.h"
 #include "cli_interrupt.h"
 #include "cli_parallel.h"
 #include "cli_pipeline.h"
@@ -139,19 +140,21 @@ coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_
     return strcmp(path, "-") == 0 ? open_stdin(model, options, err) : coffer_open(model, path, options, err);
 }
 
-static coffer_open_options options_of(coffer_access access, bool all_notes, bool partial)
+static coffer_open_options options_of(coffer_access access, coffer_formats formats, bool all_notes, bool partial)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = access;
     options.all_notes = all_notes;
     options.partial = partial;
     options.progress = cli_progress_unseen; /* while a server is waited for */
+    options.formats = formats;
+    options.importer = cli_import_confined;
     return options;
 }
 
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err)
 {
-    const coffer_open_options options = options_of(COFFER_READ, all_notes, false);
+    const coffer_open_options options = options_of(COFFER_READ, COFFER_FORMATS_OWN, all_notes, false);
     return cli_open_with(model, path, &options, err);
 }
 
@@ -217,7 +220,7 @@ static coffer *open_or_fail(cli *app, const char *path, coffer_open_options opti
     coffer *model = NULL;
     coffer_error err;
     const coffer_status status = cli_open_with(&model, path, &options, &err);
-    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
+    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_import_fail(app, path, &err);
     if (status == COFFER_OK && cli_is_folder(path)) {
         cli_remark_choice(app, path, model);
     }
@@ -226,17 +229,17 @@ static coffer *open_or_fail(cli *app, const char *path, coffer_open_options opti
 
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
 {
-    return open_or_fail(app, path, options_of(COFFER_READ, all_notes, false), code);
+    return open_or_fail(app, path, options_of(COFFER_READ, COFFER_FORMATS_ALL, all_notes, false), code);
 }
 
 coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code)
 {
-    return open_or_fail(app, path, options_of(COFFER_READ, false, partial), code);
+    return open_or_fail(app, path, options_of(COFFER_READ, COFFER_FORMATS_ALL, false, partial), code);
 }
 
 coffer *cli_open_to_load(cli *app, const char *path, int *code)
 {
-    return open_or_fail(app, path, options_of(COFFER_MAP, false, false), code);
+    return open_or_fail(app, path, options_of(COFFER_MAP, COFFER_FORMATS_ALL, false, false), code);
 }
 
 bool cli_is_single_file(const coffer *model, const char *path)
@@ -269,7 +272,8 @@ static void look_into(void *ctx, size_t i)
         file->status = cli_missing_file(&file->err);
         return;
     }
-    const coffer_open_options options = options_of(COFFER_READ, run->work->all_notes, run->work->partial);
+    const coffer_formats formats = run->work->any_format ? COFFER_FORMATS_ALL : COFFER_FORMATS_OWN;
+    const coffer_open_options options = options_of(COFFER_READ, formats, run->work->all_notes, run->work->partial);
     file->status = cli_open_with(&file->model, file->path, &options, &file->err);
     if (file->status == COFFER_OK && run->work->look != NULL) {
         file->status = run->work->look(run->work->ctx, file);

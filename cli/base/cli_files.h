@@ -16,9 +16,10 @@
 
 /* Opens a file or standard input. Says nothing, so that any thread may call it. */
 coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err);
-/* The same to be read without a map. */
+/* The same, a file of tensors to be read without a map. */
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err);
-/* The same for a command of one file: on failure reports it and returns NULL with the exit code in *code. */
+/* A model of a file of any format, for a command of one file: on failure reports it and returns NULL with the exit code in
+   *code. Those of other programs are described by a confined process (cli_sandbox.h). */
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
 /* The same; a file that is cut short is opened, too, when `partial` is set: see cli_partial.h. */
 coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code);
@@ -52,6 +53,7 @@ typedef struct cli_file {
 typedef struct cli_file_work {
     bool all_notes;
     bool partial;        /* files that are cut short are opened, too */
+    bool any_format;     /* and those of other programs, as models; see coffer_formats */
     const bool *missing; /* of each file, whether it is one of a model that is known not to be there; NULL: none is */
     const char *label;   /* of the progress, counted in files: "checking"; NULL: none */
     /* Runs on any thread for a file that could be opened, and writes nothing. May be NULL. */

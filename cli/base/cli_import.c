@@ -25,14 +25,18 @@
 /* ---- Opening ---- */
 
 /* The bytes are the child's, and are checked by loading them. */
-static coffer_status read_confined(cli_import *opened, const char *path, const coffer_import_options *options,
-                                   coffer_error *err)
+coffer_status cli_import_confined(void *ctx, coffer_input *input, const coffer_import_options *options,
+                                  coffer_import **imported, coffer_error *err)
 {
+    (void)ctx;
+    if (!cli_sandbox_possible()) {
+        return coffer_import_open(imported, input, options, err);
+    }
     unsigned char *bytes = NULL;
     size_t size = 0;
-    coffer_status status = cli_sandbox_read(opened->input, path, options, &bytes, &size, err);
+    coffer_status status = cli_sandbox_read(input, coffer_input_path(input), options, &bytes, &size, err);
     if (status == COFFER_OK) {
-        status = coffer_import_load(&opened->import, opened->input, bytes, size, options, err);
+        status = coffer_import_load(imported, input, bytes, size, options, err);
     }
     free(bytes);
     return status;
@@ -48,9 +52,8 @@ coffer_status cli_import_open(cli_import *opened, const char *path, const coffer
     if (status != COFFER_OK) {
         return status;
     }
-    path = coffer_input_path(opened->input);
-    return confined && cli_sandbox_possible() ? read_confined(opened, path, options, err)
-                                              : coffer_import_open(&opened->import, opened->input, options, err);
+    return confined ? cli_import_confined(NULL, opened->input, options, &opened->import, err)
+                    : coffer_import_open(&opened->import, opened->input, options, err);
 }
 
 /* The import first: it borrows the input. */

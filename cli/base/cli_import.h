@@ -21,6 +21,9 @@ typedef struct cli_import {
 coffer_status cli_import_open(cli_import *opened, const char *path, const coffer_import_options *options, bool confined,
                               coffer_error *err);
 void cli_import_close(cli_import *opened);
+/* A coffer_importer: has the input read in the sandbox, where this system has one. `ctx` is not used. */
+coffer_status cli_import_confined(void *ctx, coffer_input *input, const coffer_import_options *options,
+                                  coffer_import **imported, coffer_error *err);
 
 /* Which exit code a failure means: names that cannot be written are the file's here, not the user's. */
 int cli_import_fail(cli *app, const char *path, const coffer_error *err);

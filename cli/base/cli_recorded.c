@@ -13,6 +13,7 @@ coffer_status cli_recorded_try(coffer **model, const char *path, coffer_error *e
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = COFFER_READ;
     options.verify = COFFER_VERIFY_RECORDED;
+    options.formats = COFFER_FORMATS_OWN;
     return cli_open_with(model, path, &options, err);
 }
 

@@ -2,6 +2,7 @@
 /* coffer info PATH...: what is in a file, on one screen; for several files, a line each. */
 #include "cli_columns.h"
 #include "cli_files.h"
+#include "cli_import.h"
 #include "cli_inputs.h"
 #include "cli_json.h"
 #include "cli_memory.h"
@@ -10,6 +11,7 @@
 #include "cli_partial.h"
 #include "cli_pretty.h"
 #include "cli_report.h"
+#include "cli_stored.h"
 #include "cli_sums.h"
 #include "cli_text.h"
 
@@ -24,6 +26,7 @@
 #define VALUE_MAX 100      /* bytes of a value on the screen */
 #define JSON_LINES_MAX 24  /* lines of a value that is JSON */
 #define KEY_MAX 60         /* bytes of a key */
+#define FINDINGS_MAX 5     /* of those that weigh most, on the screen */
 #define ALIGNMENT_MAX 4096 /* a larger alignment of the data is chance rather than intent */
 
 /* The largest power of two, up to ALIGNMENT_MAX, that divides where the data begins. */
@@ -94,8 +97,9 @@ static file_sizes sizes_of(const coffer *model)
     file_sizes sizes = { 0 };
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
         const coffer_table *table = coffer_shard_table(model, i);
-        sizes.files += coffer_shard_size(model, i);
-        sizes.headers += coffer_table_data_offset(table) - 8;
+        const bool foreign = coffer_model_import(model) != NULL;
+        sizes.files += foreign ? coffer_shard_stored_size(model, i) : coffer_shard_size(model, i);
+        sizes.headers += foreign ? 0 : coffer_table_data_offset(table) - 8;
         sizes.slack += coffer_table_slack(table);
         sizes.data += coffer_table_data_size(table);
     }
@@ -148,9 +152,51 @@ static void show_sums(cli_output *out, const coffer *model)
     }
 }
 
+/* The files of another program, which have no header to speak of. */
+static void show_foreign_sizes(cli_output *out, const coffer *model, const coffer_import_summary *summary)
+{
+    char text[256];
+    char exact[CLI_NUMBER_SIZE];
+    char other[CLI_NUMBER_SIZE];
+    const uint64_t size = coffer_shard_stored_size(model, 0);
+    cli_number_text(exact, size, true);
+    cli_bytes_text(other, size);
+    if (summary->file_count > 1) {
+        snprintf(text, sizeof text, "%u, %s in all", (unsigned)summary->file_count, other);
+    } else {
+        snprintf(text, sizeof text, size >= 1000 ? "%s bytes (%s)" : "%s bytes", exact, other);
+    }
+    show_text(out, summary->file_count > 1 ? "files" : "file", text);
+}
+
+/* What a loader of the format would run or import, and how many objects of other programs were left out. */
+static void show_findings(cli_output *out, const coffer *model)
+{
+    coffer_import *imported = coffer_model_import(model);
+    const coffer_import_finding *finding = NULL;
+    size_t shown = 0;
+    for (size_t i = 0; (finding = coffer_import_finding_at(imported, i)) != NULL; i++) {
+        if (finding->weight != COFFER_WEIGHT_DANGER || shown >= FINDINGS_MAX) {
+            continue;
+        }
+        put_label(out, shown == 0 ? "loading it" : "");
+        cli_import_put_finding(out, finding);
+        cli_put_char(out, '\n');
+        shown++;
+    }
+    if (shown > 0) {
+        show_text(out, "", "nothing of it was run here; coffer scan says more");
+    }
+}
+
 /* Where the bytes are: the file, its header and its data. */
 static void show_sizes(cli_output *out, const coffer *model)
 {
+    const coffer_import_summary *summary = coffer_import_summarize(coffer_model_import(model));
+    if (summary != NULL) {
+        show_foreign_sizes(out, model, summary);
+        return;
+    }
     show_stored(out, model);
     if (coffer_shard_count(model) > 1) {
         show_sums(out, model);
@@ -322,6 +368,28 @@ static void show_whole(cli_output *out, const coffer *model)
     }
 }
 
+/* What the file is, in words: "a GGUF model". */
+static const char *format_of(const coffer *model)
+{
+    const coffer_import_summary *summary = coffer_import_summarize(coffer_model_import(model));
+    return summary != NULL ? summary->noun : coffer_format_name(coffer_table_format(coffer_shard_table(model, 0)));
+}
+
+/* The same for programs: "gguf". */
+static const char *format_id_of(const coffer *model)
+{
+    const coffer_import_summary *summary = coffer_import_summarize(coffer_model_import(model));
+    return summary != NULL ? summary->reader : coffer_format_name(coffer_table_format(coffer_shard_table(model, 0)));
+}
+
+/* How many tensors of a file of another program are not among those that are shown. */
+static void show_left_out(cli_output *out, const coffer *model)
+{
+    if (cli_stored_left_out(model) > 0) {
+        show_number(out, "left out", cli_stored_left_out(model));
+    }
+}
+
 static void show_screen(cli_output *out, const char *path, const coffer *model, const found *all)
 {
     const cli_sums *sums = &all->sums;
@@ -330,15 +398,17 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     cli_put_cut(out, path, strlen(path), out->width);
     cli_put_style(out, CLI_PLAIN);
     cli_put_char(out, '\n');
-    show_text(out, "format", coffer_format_name(coffer_table_format(table)));
+    show_text(out, "format", format_of(model));
     show_sizes(out, model);
     show_number(out, "tensors", sums->tensors);
+    show_left_out(out, model);
     show_whole(out, model);
     show_count(out, "parameters", sums->elements, "");
     show_trained(out, &all->parameters);
     show_memory(out, model, all);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
+    show_findings(out, model);
     show_notes(out, model);
 }
 
@@ -487,18 +557,22 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     cli_json_key(out, "path");
     cli_json_string(out, path);
     cli_json_key(out, "format");
-    cli_json_string(out, coffer_format_name(coffer_table_format(table)));
+    cli_json_string(out, format_id_of(model));
     json_number(out, "file_size", sizes.files);
     if (coffer_shard_count(model) == 1) {
         json_packed(out, model, 0);
     }
     json_number(out, "header_size", sizes.headers);
     json_number(out, "slack", sizes.slack);
-    if (coffer_shard_count(model) == 1) {
+    const bool foreign = coffer_model_import(model) != NULL;
+    if (coffer_shard_count(model) == 1 && !foreign) {
         json_number(out, "data_offset", data_offset);
     }
     json_number(out, "data_size", sizes.data);
-    if (coffer_shard_count(model) == 1) {
+    if (foreign) {
+        json_number(out, "left_out", cli_stored_left_out(model));
+        cli_json_import_findings(out, coffer_model_import(model));
+    } else if (coffer_shard_count(model) == 1) {
         json_number(out, "alignment", data_alignment(data_offset));
     } else {
         json_files(out, model);
@@ -519,7 +593,7 @@ static void show_tsv(cli_output *out, const char *path, const coffer *model, con
     const coffer_table *table = coffer_shard_table(model, 0);
     const file_sizes sizes = sizes_of(model);
     cli_tsv_text(out, path);
-    cli_tsv_text(out, coffer_format_name(coffer_table_format(table)));
+    cli_tsv_text(out, format_id_of(model));
     cli_tsv_number(out, sizes.files);
     cli_tsv_number(out, sizes.headers);
     cli_tsv_number(out, sizes.slack);
@@ -591,7 +665,7 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
     const asked *what = ctx;
     const found *all = file->result;
     if (file->status != COFFER_OK) {
-        return cli_fail(app, file->path, &file->err);
+        return cli_import_fail(app, file->path, &file->err);
     }
     if (app->json) {
         show_json(&app->out, file->path, file->model, all);
@@ -621,6 +695,7 @@ static int run_info(cli *app, const cli_arguments *arguments)
     asked what = { .screen = screen, .memory = app->json || (screen && !app->tsv), .context = context };
     const cli_file_work work = { .all_notes = true,
                                  .partial = cli_given(arguments, CLI_OPTION_PARTIAL),
+                                 .any_format = true,
                                  .missing = models.missing,
                                  .label = "reading",
                                  .look = count,

@@ -31,7 +31,7 @@ extern "C" {
 
 /* A file and, once a reader has asked for them, files next to it. Files are numbered in the order in which they were
    opened; the input itself is 0. */
-typedef struct coffer_input coffer_input;
+typedef struct coffer_input coffer_input; /* also in coffer/model.h */
 
 /*
  * The caller's own way to a file and to those next to it; the struct is copied, `path` too.
@@ -92,10 +92,14 @@ typedef enum coffer_ties {
 } coffer_ties;
 
 /* What becomes of numbers that lie in a checkpoint next to its tensors. */
-typedef enum coffer_scalars { COFFER_SCALARS_SKIP = 0, COFFER_SCALARS_METADATA = 1 } coffer_scalars;
+typedef enum coffer_scalars {
+    COFFER_SCALARS_SKIP = 0,
+    COFFER_SCALARS_METADATA = 1, /* whole numbers and truths among them go into the metadata */
+    COFFER_SCALARS_ALL = 2       /* so do numbers and texts elsewhere in a pickle, 1,000 at most */
+} coffer_scalars;
 
 /* What is wanted of an import. */
-typedef struct coffer_import_options {
+struct coffer_import_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* NULL: that of the input */
     const char *root;         /* the dict whose tensors are wanted, its path joined by dots; "all"; NULL or "auto" */
@@ -115,7 +119,7 @@ typedef struct coffer_import_options {
     bool constants;         /* take the tensors in the attributes of ONNX's nodes, too, not only initializers */
     const char *const *select; /* patterns of coffer_match: only tensors whose names, as they would be written, */
     size_t select_count;       /* match one of them are wanted; 0: all are */
-} coffer_import_options;
+};
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
@@ -123,7 +127,7 @@ typedef struct coffer_import_options {
     }
 
 /* What a file holds, and what becomes of it. */
-typedef struct coffer_import coffer_import;
+typedef struct coffer_import coffer_import; /* also in coffer/model.h */
 
 /*
  * Reads what the input says of its tensors, by the reader that its content asks for; no tensor's bytes are read. The
@@ -297,6 +301,36 @@ COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coff
    differs. */
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);
+
+/* ---- As a model -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Opens an import as a model. For programs that say more of what is wanted than coffer_open does. The model has the
+ * tensors that would be written and those that are aliases, and the metadata that would be written without the aliases.
+ * It takes over the import and its input, which are freed with it, also by a failure. Of the options `access`,
+ * `populate`, `all_notes` and `max_header_size` are used; NULL: the default. COFFER_ERR_ARGUMENT for an import that
+ * coffer_import_add was called for.
+ */
+COFFER_API coffer_status coffer_open_import(coffer **model, coffer_import *imported, const coffer_open_options *options,
+                                            coffer_error *err);
+/* The import that a model was opened from, for its summary, findings and tensors: NULL for files of tensors. Borrowed
+   from the model; one thread at a time may ask for tensors and findings. */
+COFFER_API coffer_import *coffer_model_import(const coffer *model);
+
+/* How a tensor lies in its file. */
+typedef struct coffer_stored_tensor {
+    char type[48]; /* as its format says: "Q4_K", "torch.float16"; else the name of its dtype */
+    uint64_t size; /* bytes of the file that it is made of */
+    bool mapped;   /* it lies there as it is read: coffer_data can have it */
+    bool gathered; /* its elements do not lie one after another: it is a slice, transposed, expanded or in parts */
+    bool changed;  /* its elements are byte-swapped, negated or conjugated */
+    bool decoded;  /* its bytes are inflated, dequantised or decoded from text */
+    bool in_order; /* … from the first byte to the last of what is wanted: a slice at the end costs as much as all */
+    const char *tied; /* the name of the tensor whose bytes it is, tied_len bytes; "": none. Borrowed from the model */
+    size_t tied_len;
+} coffer_stored_tensor;
+/* Fills *stored; false for a tensor of another model. Of files of tensors, too. No I/O. */
+COFFER_API bool coffer_stored_tensor_of(const coffer *model, const coffer_tensor *tensor, coffer_stored_tensor *stored);
 
 /* ---- The way back ------------------------------------------------------------------------------------------------ */
 

@@ -63,6 +63,27 @@ typedef enum coffer_verifying {
     COFFER_VERIFY_RECORDED = 2 /* tensors of files that do record digests */
 } coffer_verifying;
 
+/* Which files are opened as models. Those of other programs (PyTorch, GGUF, NumPy, ONNX, Keras, …) are read-only: their
+   tensors are gathered, inflated, byte-swapped or dequantised as they are read, and nothing of a file is executed. See
+   docs/format.md. Since 0.2. */
+typedef enum coffer_formats {
+    COFFER_FORMATS_PLAIN = 0, /* files of tensors, and those of other programs that hold no pickles */
+    COFFER_FORMATS_OWN = 1,   /* files of tensors only: safetensors, bintensors */
+    COFFER_FORMATS_ALL = 2    /* pickles, too, which are read as data: nothing that they name is looked up or called */
+} coffer_formats;
+
+/* Bytes of a file of another program: coffer/convert.h. */
+typedef struct coffer_input coffer_input;
+/* What was read of them: coffer/convert.h. */
+typedef struct coffer_import coffer_import;
+/* What is wanted of them: coffer/convert.h. */
+typedef struct coffer_import_options coffer_import_options;
+
+/* Describes a file of another program for coffer_open, as coffer_import_open does; for programs that have a confined
+   process do that, and load what it says (coffer_import_load). Since 0.2. */
+typedef coffer_status (*coffer_importer)(void *ctx, coffer_input *input, const coffer_import_options *options,
+                                         coffer_import **imported, coffer_error *err);
+
 /* How a model is opened. */
 typedef struct coffer_open_options {
     size_t struct_size;
@@ -95,11 +116,14 @@ typedef struct coffer_open_options {
        network. NULL: none. */
     coffer_progress progress;
     void *progress_ctx;
+    coffer_formats formats; /* of a path or URL; with `to_fetch`, `partial` or a `format` there are none but its own */
+    coffer_importer importer; /* NULL: coffer_import_open */
+    void *importer_ctx;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false, NULL, NULL                                          \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false, NULL, NULL, COFFER_FORMATS_PLAIN, NULL, NULL        \
     }
 
 /*
@@ -115,6 +139,10 @@ typedef struct coffer_open_options {
  *
  * A path that is a folder stands for the one model in it, found as other programs find it; docs/format.md has the
  * rules.
+ *
+ * A file or folder of another program is opened as a model of one file, where `formats` has it: with the tensors that
+ * coffer_import_open finds, those that share bytes counted, and what else is in it as metadata. Fails as
+ * coffer_import_open does. coffer_model_import and coffer_stored_tensor say what is known of it.
  *
  * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in
  * a slash, or a repository of the Hub, whose cache comes first. One request then brings a file's size and most headers,

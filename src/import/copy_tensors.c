@@ -114,7 +114,7 @@ static coffer_status copy_fail_at(const copy_run *run, coffer_status status, siz
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* The signs of a row's numbers, as the transfer changes them. */
-static coffer__change copy_change(const coffer__import_plan_row *row)
+coffer__change coffer__copy_change(const coffer__import_plan_row *row)
 {
     const coffer__dtype_info *dtype = coffer__dtype_info_of(row->dtype);
     coffer__change change = { .swap = row->swap };
@@ -155,7 +155,7 @@ static coffer_status copy_put(copy_run *run, size_t k, const copy_place *place, 
                                             .offset = place->at + (gathered ? 0 : box->start),
                                             .box = gathered ? box : NULL,
                                             .size = size,
-                                            .change = copy_change(tensor->row) } };
+                                            .change = coffer__copy_change(tensor->row) } };
     /* A CRC is that of all bytes of the piece, in their order, before any change. The transfer
        feeds it what it reads; so only a tensor that reads just these bytes can have it computed on
        the way. */

@@ -13,9 +13,13 @@
 #ifndef COFFER_IMPORT_COPY_TENSORS_H
 #define COFFER_IMPORT_COPY_TENSORS_H
 
+#include "change.h"
 #include "coffer.h"
 #include "input.h"
 #include "plan.h"
+
+/* What is done to the numbers of a row when they are gathered. */
+coffer__change coffer__copy_change(const coffer__import_plan_row *row);
 
 /* Where to: one of the two. */
 typedef struct coffer__copy_target {

@@ -257,7 +257,7 @@ static bool import_blocks_are_known(const coffer_import_options *options)
    and the casts in import_wants would make anything of them. */
 static bool import_wants_are_known(const coffer_import_options *options)
 {
-    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_METADATA &&
+    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_ALL &&
            (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT && import_blocks_are_known(options) &&
            (options->select != NULL || options->select_count == 0);
 }
@@ -488,20 +488,15 @@ static bool import_is_decoded(const coffer__import_plan *plan, const coffer__imp
     return false;
 }
 
-/* The struct is the import's own and is filled again by the next call, as the header says. A
-   skipped row may have no storage, and then no bytes to be decoded or gathered. */
-const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
+/* A skipped row may have no storage, and then no bytes to be decoded or gathered. */
+coffer_import_tensor coffer__import_describe(const coffer_import *import, size_t i)
 {
-    if (import == NULL || i >= import->plan.rows.count) {
-        return NULL;
-    }
     const coffer__import_plan *plan = &import->plan;
     const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
     /* Only a skipped row can be apart: what it was a view of is not in the file. */
     const bool apart = row->storage == COFFER__PLAN_NO_STORAGE;
     const coffer__import_plan_storage *storage = apart ? NULL : coffer__import_plan_storages(plan) + row->storage;
-    coffer_import_tensor *tensor = &import->tensor;
-    *tensor = (coffer_import_tensor){
+    coffer_import_tensor tensor = {
         .dtype = row->dtype,
         .rank = row->rank,
         .shape = import->shapes + row->dimensions,
@@ -514,11 +509,21 @@ const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
         .changed = row->swap > 0 || row->sign != COFFER__SIGN_KEPT,
         .decoded = !apart && import_is_decoded(plan, storage),
     };
-    tensor->name = coffer__import_plan_text(plan, row->name, &tensor->name_len);
+    tensor.name = coffer__import_plan_text(plan, row->name, &tensor.name_len);
     if (!apart) {
-        tensor->storage = coffer__import_plan_text(plan, storage->name, &tensor->storage_len);
+        tensor.storage = coffer__import_plan_text(plan, storage->name, &tensor.storage_len);
     }
     return tensor;
+}
+
+/* The struct is the import's own and is filled again by the next call, as the header says. */
+const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
+{
+    if (import == NULL || i >= import->plan.rows.count) {
+        return NULL;
+    }
+    import->tensor = coffer__import_describe(import, i);
+    return &import->tensor;
 }
 
 /* As coffer_import_at. The numbers of file and texts were checked. */

@@ -26,6 +26,8 @@ struct coffer_import {
     size_t saved_size;
 };
 
+/* Row `i` of the plan, as it is shown; there is one. Any thread may ask. */
+coffer_import_tensor coffer__import_describe(const coffer_import *import, size_t i);
 /* coffer_import_verify; what is decoded, and too much for memory, goes into a file without a name beside `spool`, or, if
    that is NULL, where the system has its own. */
 coffer_status coffer__import_compare(coffer_import *import, const coffer *written, const char *spool,

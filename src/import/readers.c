@@ -44,6 +44,20 @@ const coffer__reader *coffer__reader_at(size_t i)
     return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
 }
 
+bool coffer__reader_follows_pickles(const coffer__reader *reader)
+{
+    static const coffer__reader *const pickles[] = {
+        &coffer__reader_dcp,         &coffer__reader_pt2,       &coffer__reader_zero, &coffer__reader_fsdp,
+        &coffer__reader_torch_zip,   &coffer__reader_torch_tar, &coffer__reader_nemo, &coffer__reader_torch_stream,
+        &coffer__reader_torch_index, &coffer__reader_pickle,
+    };
+    bool found = false;
+    for (size_t i = 0; i < sizeof pickles / sizeof pickles[0] && !found; i++) {
+        found = reader == pickles[i];
+    }
+    return found;
+}
+
 /* Whether a file that begins as one that can be read does not end so: zip's directory stands at the end, tar has whole blocks, and
    the others are known by their beginnings. */
 static bool readers_is_cut(coffer_status code, const coffer__input_files *input, const uint8_t *tail, size_t tail_size)

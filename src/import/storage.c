@@ -27,8 +27,6 @@
 
 #include <string.h>
 
-/* Storages up to this size are decoded into memory. */
-#define STORAGE_IN_MEMORY ((uint64_t)16 << 20)
 #define STORAGE_READ ((size_t)1 << 20)
 
 /* ---- arrays of chunks -------------------------------------------------------------------------------------------- */
@@ -157,16 +155,22 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
 }
 
 /* Blocks are found by their numbers, so they are decoded in any order. A storage of several such pieces is no reader's. */
-static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number,
-                              const coffer__import_plan_piece **piece)
+static bool storage_is_blocks(const coffer__import_plan *plan, uint32_t number, const coffer__import_plan_piece **piece)
 {
-    const coffer__import_plan_storage *storage = coffer__import_plan_storages(decoding->plan) + number;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + number;
     /* A plan may have storages and no pieces at all. */
     if (coffer__import_plan_piece_count(storage) != 1) {
         return false;
     }
-    *piece = coffer__import_plan_pieces(decoding->plan) + storage->first;
+    *piece = coffer__import_plan_pieces(plan) + storage->first;
     return (*piece)->coding == COFFER__CODING_BLOCKS;
+}
+
+bool coffer__storage_is_random(const coffer__import_plan *plan, uint32_t number)
+{
+    const coffer__import_plan_piece *piece = NULL;
+    return coffer__import_plan_storages(plan)[number].kind == COFFER__STORAGE_ASSEMBLED ||
+           storage_is_blocks(plan, number, &piece);
 }
 
 /* By size first: a small storage is decoded whole even if it could be streamed, since one read of
@@ -183,13 +187,13 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
         storage->open = true;
         return COFFER_OK;
     }
-    if (storage_is_blocks(decoding, number, &piece)) {
+    if (storage_is_blocks(decoding->plan, number, &piece)) {
         coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), decoding->plan,
                               piece);
         storage->open = true;
         return COFFER_OK;
     }
-    if (storage->decode.storage->size <= STORAGE_IN_MEMORY) {
+    if (storage->decode.storage->size <= COFFER__STORAGE_IN_MEMORY) {
         return storage_to_memory(storage, err);
     }
     if (streams && storage->decode.storage->kind == COFFER__STORAGE_JOINED) {

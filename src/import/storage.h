@@ -10,6 +10,9 @@
 #include "source.h"
 #include "temporary.h"
 
+/* Storages up to this size are decoded into memory. */
+#define COFFER__STORAGE_IN_MEMORY ((uint64_t)16 << 20)
+
 /* What decoding needs. */
 typedef struct coffer__decoding {
     const coffer__import_plan *plan;
@@ -33,6 +36,8 @@ typedef struct coffer__storage_source {
     bool open;
 } coffer__storage_source;
 
+/* Whether any of its bytes can be had without those before it, and without keeping anything: opening it then costs nothing. */
+bool coffer__storage_is_random(const coffer__import_plan *plan, uint32_t number);
 /* Opens one. `streams`: it will be read once, in order. coffer__storage_close follows also after a failure. */
 coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__decoding *decoding, uint32_t number,
                                    bool streams, coffer_error *err);

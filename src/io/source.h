@@ -58,6 +58,7 @@ typedef struct coffer__source_traits {
     bool foreign;    /* reading runs other code than the library's: a caller's functions, libcurl */
     bool sequential; /* each read begins at byte 0: what is skipped costs as much as what is read */
     bool untrusted;  /* a program that this user need not trust may be editing it */
+    bool in_order;   /* bytes are decoded from first to last: one thread that goes on is quicker than several */
 } coffer__source_traits;
 
 /*
@@ -92,6 +93,15 @@ typedef struct coffer__source_ops {
     const char *(*commit)(const coffer__byte_source *source);
     const void *(*kept)(const coffer__byte_source *source);
     bool (*stated_sha256)(const coffer__byte_source *source, uint8_t digest[32]);
+
+    /* Of a source that is made of files' bytes, some of which are there as they are: NULL of any other. `lies` says that
+       a range is, and where in its file. lend gives the address of such a range, valid until the source is closed; any
+       number of threads may ask. Of a range that is not, it fails with COFFER_ERR_NOT_MAPPED. */
+    bool (*lies)(const coffer__byte_source *source, uint64_t offset, uint64_t size, uint64_t *at);
+    void *(*lend)(const coffer__byte_source *source, uint64_t offset, uint64_t size, coffer_access access,
+                  bool populate, coffer_error *err);
+    /* Bytes of files that a range is made of; of all of the source those of its files. */
+    uint64_t (*stored_size)(const coffer__byte_source *source, uint64_t offset, uint64_t size);
 } coffer__source_ops;
 
 /* Bytes that a kind may keep within the source, so that opening a file allocates nothing. A kind that needs more

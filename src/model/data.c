@@ -35,12 +35,18 @@ static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_
         coffer__lazy_verify_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
     }
-    uint8_t *base = coffer__shard_base(shard, err);
-    if (base == NULL) {
-        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
-        return NULL;
+    const coffer__source_ops *ops = shard->source.ops;
+    uint8_t *data = NULL;
+    if (ops->lend != NULL && shard->access != COFFER_READ) {
+        data = ops->lend(&shard->source, tensor->offset, tensor->size, shard->access, shard->populate, err);
+    } else {
+        uint8_t *base = coffer__shard_base(shard, err);
+        data = base == NULL ? NULL : base + (size_t)tensor->offset;
     }
-    return base + (size_t)tensor->offset;
+    if (data == NULL) {
+        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+    }
+    return data;
 }
 
 const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
@@ -76,6 +82,13 @@ bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor)
 {
     const coffer__shard *shard = coffer__model_shard(model, tensor);
     const uint32_t alignment = coffer_dtype_alignment(tensor->dtype);
+    if (shard == NULL || alignment == 0) {
+        return shard != NULL;
+    }
+    uint64_t at = tensor->offset;
+    if (shard->source.ops->lies != NULL) {
+        (void)shard->source.ops->lies(&shard->source, tensor->offset, tensor->size, &at);
+    }
     /* The sum may wrap around: the alignments are powers of two. */
-    return shard != NULL && (alignment == 0 || (shard->phase + tensor->offset) % alignment == 0);
+    return (shard->phase + at) % alignment == 0;
 }

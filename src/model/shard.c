@@ -51,6 +51,19 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
     return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
 }
 
+/* Only the source of such a file has bytes that lie elsewhere as they are. */
+coffer_status coffer__shard_refuse_foreign(const coffer__shard *shard, coffer_error *err)
+{
+    if (shard->source.ops->lies == NULL) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                 "this is %s, which is read only: make a file of tensors of it first: coffer convert FILE -o "
+                 "NEW.safetensors",
+                 shard->source.ops->kind);
+    return shard->path == NULL ? COFFER_ERR_UNSUPPORTED : coffer__fail_path(err, COFFER_ERR_UNSUPPORTED, shard->path);
+}
+
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 /* Compares by differences, since offset and size come from the file. An empty tensor at the end of

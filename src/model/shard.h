@@ -58,6 +58,10 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
 bool coffer__shard_is_whole(const coffer__shard *shard, const coffer_tensor *tensor);
 coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err);
 
+/* Fails with COFFER_ERR_UNSUPPORTED if the shard is a file of another program (foreign.h), which is read only: for what
+   changes or rewrites files. */
+coffer_status coffer__shard_refuse_foreign(const coffer__shard *shard, coffer_error *err);
+
 /* The row that computes a tensor's digest, to memory of the algorithm's size. It uses the map if
    nobody can have changed its bytes, and reads otherwise. */
 coffer__transfer_op coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor,

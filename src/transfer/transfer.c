@@ -180,6 +180,17 @@ static size_t transfer_chunk_threads(const transfer_job *job, uint64_t total, ui
     return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, chunks);
 }
 
+/* Whether the bytes of a op are decoded in order, so that several threads would only wait for each other, or have the same
+   bytes decoded again. */
+static bool transfer_is_in_order(const transfer_job *job)
+{
+    bool in_order = false;
+    for (size_t i = 0; i < job->op_count && !in_order; i++) {
+        in_order = job->ops[i].map == NULL && job->ops[i].source->is.in_order;
+    }
+    return in_order;
+}
+
 /* Plans the memory before anything is allocated. Streams and chunks are carried out by the same
    workers, so there are as many workers as the larger of the two needs, and each has scratch enough
    for either. At least one tile slot exists when any op needs one, even if a single tile exceeds
@@ -299,7 +310,7 @@ static void *transfer_block(coffer__transfer_kept *kept, const coffer_allocator 
 static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
-    const transfer_memory memory = transfer_measure(job, options->threads);
+    const transfer_memory memory = transfer_measure(job, transfer_is_in_order(job) ? 1 : options->threads);
     const size_t block_size = memory.workers * (sizeof(transfer_worker) + memory.scratch) +
                               memory.slots * (sizeof(coffer__slot) + memory.slot);
     transfer_worker alone;

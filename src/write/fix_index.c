@@ -416,6 +416,7 @@ static coffer_status fix_open(fix_job *job, coffer_error *err)
 {
     coffer__path path;
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
+    opening.formats = COFFER_FORMATS_OWN;
     opening.allocator = &job->allocator;
     opening.max_header_size = job->options.max_header_size;
     opening.access = COFFER_READ;

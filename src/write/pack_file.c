@@ -507,6 +507,9 @@ coffer_status coffer_pack_shard(const coffer *model, size_t shard, const char *p
     file_job job = { .model = model, .shard = &model->shards[shard] };
     coffer_status status = coffer__options_copy(&job.options, sizeof job.options, options, err);
     if (status == COFFER_OK) {
+        status = coffer__shard_refuse_foreign(job.shard, err);
+    }
+    if (status == COFFER_OK) {
         status = file_check(model, shard, err);
     }
     if (status == COFFER_OK) {

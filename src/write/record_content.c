@@ -62,6 +62,7 @@ static void record_content_free(record_content_job *job)
 static coffer_status record_content_open(record_content_job *job, const char *path, coffer_error *err)
 {
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
+    opening.formats = COFFER_FORMATS_OWN;
     opening.allocator = &job->allocator;
     opening.max_header_size = job->options.max_header_size;
     opening.access = COFFER_READ;

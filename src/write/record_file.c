@@ -186,6 +186,7 @@ coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm
         return status;
     }
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
+    opening.formats = COFFER_FORMATS_OWN;
     opening.allocator = known.allocator;
     opening.max_header_size = known.max_header_size;
     opening.access = COFFER_READ; /* if somebody makes the file shorter, reading a map would end the process */

@@ -876,6 +876,9 @@ coffer_status coffer__rewrite_plan_computed(coffer_rewrite **rewrite, const coff
     if (status == COFFER_OK) {
         status = rewrite_check_options(&known, err);
     }
+    if (status == COFFER_OK) {
+        status = coffer__shard_refuse_foreign(model->shards, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

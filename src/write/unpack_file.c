@@ -93,7 +93,12 @@ coffer_status coffer_unpack_shard(const coffer *model, size_t shard, const char 
 
 uint64_t coffer_shard_stored_size(const coffer *model, size_t shard)
 {
-    return shard < model->shard_count ? coffer__packed_file_size(&model->shards[shard].source) : 0;
+    if (shard >= model->shard_count) {
+        return 0;
+    }
+    const coffer__byte_source *source = &model->shards[shard].source;
+    return source->ops->stored_size != NULL ? source->ops->stored_size(source, 0, source->size)
+                                            : coffer__packed_file_size(source);
 }
 
 bool coffer_shard_is_packed(const coffer *model, size_t shard)
@@ -107,6 +112,9 @@ uint64_t coffer_tensor_stored_size(const coffer *model, const coffer_tensor *ten
     const coffer__shard *shard = coffer__model_shard(model, tensor);
     if (shard == NULL) {
         return 0;
+    }
+    if (shard->source.ops->stored_size != NULL) {
+        return shard->source.ops->stored_size(&shard->source, tensor->offset, tensor->size);
     }
     const uint64_t packed = coffer__packed_file_tensor_size(&shard->source, tensor->offset, tensor->size);
     return packed > 0 ? packed : tensor->size;

@@ -881,6 +881,11 @@ void test_importing()
     writer.finish();
     first.verify(cofferpp::model("b.safetensors"));
     EXPECT(thrown_by([&] { first.add(second); }).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(model.import_of() == nullptr && cofferpp::model("a.npy").import_of() != nullptr);
+    cofferpp::input taken("a.npy");
+    cofferpp::imported described(taken);
+    const cofferpp::model opened(std::move(taken), std::move(described));
+    EXPECT(opened.size() == 1 && opened[0].as<float>()[1] == 2.0F && taken.get() == nullptr);
     EXPECT(rename("a.npy", "c.npy") == 0);
     cofferpp::input other("c.npy");
     cofferpp::imported both(other);

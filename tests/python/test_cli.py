@@ -348,21 +348,26 @@ def test_every_command_refuses_bad_files(tmp_path):
             assert result.stderr.count("\n") == 1, (name, arguments)
 
 
+FOREIGN = ("IS_HDF5", "IS_NUMPY", "IS_CONVERTIBLE")
+
+
 def test_errors_in_json(tmp_path):
     for name, path in bad_files(tmp_path):
         (entry,) = json.loads(coffer("check", "--json", path).stdout)
         assert set(entry) == {"path", "error", "ok"}
         assert (entry["path"], entry["ok"], entry["error"]["name"]) == (path, False, name)
         assert set(entry["error"]) == {"code", "name", "message", "tensor", "offset", "expected", "actual"}
+        # What begins like a file of another program is opened as one, and is as damaged to that reader as it is to convert.
+        error = json.loads(coffer("convert", "-n", "--json", path).stdout)["error"] if name in FOREIGN else entry["error"]
         for arguments in (["ls", path], ["get", path, "a"], ["meta", path]):
             result = coffer(*arguments, "--json")
             assert result.returncode == 1
-            assert json.loads(result.stdout) == {"path": path, "error": entry["error"]}
-            assert result.stderr.startswith(f"coffer: {path}: {entry['error']['message']}")
+            assert json.loads(result.stdout) == {"path": path, "error": error}
+            assert result.stderr.startswith(f"coffer: {path}: {error['message']}")
         edit = coffer("meta", path, "--unset", "a", "--json")
         assert (edit.returncode, json.loads(edit.stdout)["error"]["name"]) == (1, name)
         (info,) = json.loads(coffer("info", "--json", path).stdout)
-        assert info == {"path": path, "error": entry["error"]}
+        assert info == {"path": path, "error": error}
 
 
 def test_an_error_says_which_tensor_at_which_byte(tmp_path):
@@ -1069,7 +1074,9 @@ def test_real_files():
         else:
             assert not entry["ok"], entry
             assert expected is None or entry["error"]["name"] == expected, entry
-            assert coffer("info", str(path)).returncode == 1
+            # What can be converted is a model, too; without being told what the model is, all of it.
+            ways = [coffer("convert", "-n", *root, str(path)).returncode for root in ([], ["--root", "all"])]
+            assert coffer("info", str(path)).returncode == min(ways)
 
 
 def fits_a_terminal(arguments):
@@ -1132,6 +1139,10 @@ def test_every_vector(arguments):
     assert len(found) > 300
     for path, accepted in found:
         result = coffer(*arguments, path)
+        if path.endswith("__npy.bin") and arguments[0] != "check":  # a whole file of another program, which is a model, too
+            accepted = "--map" not in arguments
+            assert accepted or result.returncode == 2
+            continue
         assert (result.returncode, path) == (0 if accepted else 1, path)
         assert (result.stderr == "") == (accepted or arguments[0] == "check"), path
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]",

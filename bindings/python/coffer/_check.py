@@ -44,7 +44,7 @@ def check(
     not read. The source is what `open` takes."""
     path = os.fsdecode(source) if isinstance(source, str | os.PathLike) else None
     try:
-        model = Model.open(source, access="read", max_header_size=max_header_size, all_notes=True)
+        model = Model.open(source, access="read", max_header_size=max_header_size, all_notes=True, formats="own")
     except Error as error:
         return Report(path, error, ())
     notes = tuple(Note(*note) for note in model.notes())

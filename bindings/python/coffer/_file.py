@@ -16,7 +16,7 @@ from ._native import Model, Tensor
 from ._options import several
 
 if TYPE_CHECKING:
-    from ._native import Access, Algorithm, BufferLike, Format, Progress
+    from ._native import Access, Algorithm, BufferLike, Format, Formats, Progress
 
 
 class Parameters(NamedTuple):
@@ -186,6 +186,7 @@ def open(  # noqa: A001
     timeout: float | None = None,
     partial: bool = False,
     progress: Progress | None = None,
+    formats: Formats = "all",
 ) -> File:
     """Opens a file: a path or a URL, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a
     model of several files; a folder, and a repository `hf://owner/name`, the model in it.
@@ -206,6 +207,9 @@ def open(  # noqa: A001
     partial          open a file that ends before its data do, for the tensors that are whole (Tensor.whole); the bytes of others are
                      an Error
     progress         called now and then while servers are waited for, with the files whose headers were read, and those in all
+    formats          which files of other programs are opened, at a path or URL, and read as they are converted: "all", also PyTorch's and
+                     other pickles, of which nothing is run; "plain": GGUF, NumPy, ONNX, Keras and others without pickles; "own": none.
+                     With `format` or `partial` there are none. Tensor.stored says how a tensor lies there
     """
     return File(
         Model.open(
@@ -220,5 +224,6 @@ def open(  # noqa: A001
             timeout=timeout,
             partial=partial,
             progress=progress,
+            formats=formats,
         )
     )

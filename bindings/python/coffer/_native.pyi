@@ -9,7 +9,7 @@ I/O or parses releases the GIL. Objects may be used from several threads at once
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, Literal, NoReturn, SupportsIndex, final, overload
+from typing import Any, Literal, NoReturn, SupportsIndex, TypedDict, final, overload
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 # numpy's arrays, too, say that they are buffers, but to checkers of Python 3.12 and newer alone.
 BufferLike = _Buffer | np.ndarray[Any, Any]
 Access = Literal["auto", "map", "private", "read"]
+Formats = Literal["all", "plain", "own"]
 Sync = Literal["replace", "always", "never"]
 Format = Literal["safetensors", "bintensors", "bintensors-a"]
 Algorithm = Literal["sha256", "xxh3-128"]
@@ -49,6 +50,16 @@ VERSION: str  # of the C library
 DTYPES: dict[str, str]  # the names that frameworks have for dtypes, by those in files
 
 @final
+class StoredTensor(TypedDict):
+    type: str  # as its format says: "Q4_K", "torch.float16"; else its dtype
+    size: int  # bytes of the file that it is made of
+    mapped: bool  # it lies there as it is read
+    gathered: bool  # its elements do not lie one after another
+    changed: bool  # its elements are byte-swapped, negated or conjugated
+    decoded: bool  # its bytes are inflated, dequantised or decoded from text
+    in_order: bool  # … from the first to the last of what is wanted
+    tied: str | None  # the name of the tensor whose bytes it is
+
 class Model:
     """An opened file: its header was read and validated, its data were not touched. Immutable.
 
@@ -72,6 +83,7 @@ class Model:
         partial: bool = False,
         to_fetch: bool = False,
         progress: Progress | None = None,
+        formats: Formats = "all",
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
@@ -86,6 +98,8 @@ class Model:
         partial  open a file that ends before its data do, for the tensors that are whole (Tensor.whole)
         to_fetch for `fetch`: a server that serves no ranges is put up with, and the Hub is asked for the newest commit
         progress called now and then while servers are waited for, with the files whose headers were read, and those in all
+        formats  which files of other programs are opened: "all", "plain" (those without pickles) or "own" (none). None where
+                 `format`, `partial` or `to_fetch` is given
         """
     @property
     def path(self) -> str | None:
@@ -259,6 +273,9 @@ class Tensor:
     @property
     def writable(self) -> bool:
         """Whether a writable buffer can be had: it is a private map, or was read."""
+    @property
+    def stored(self) -> StoredTensor | None:
+        """How it lies in a file of another program; None in a file of tensors."""
     @property
     def whole(self) -> bool:
         """Whether the file has all bytes of the tensor, which can be false only with partial=True: they cannot be read then."""

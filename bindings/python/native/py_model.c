@@ -149,6 +149,19 @@ static void model_hint(const model_source *source, const char *path, coffer_erro
     }
 }
 
+static int model_formats_from(const py_state *state, const char *text, coffer_formats *formats)
+{
+    static const char *const names[] = { "plain", "own", "all" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *formats = (coffer_formats)i;
+            return 0;
+        }
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "formats is \"all\", \"plain\" or \"own\"");
+    return -1;
+}
+
 /* "recorded", or a truth. */
 static int model_verify_from(PyObject *given, coffer_verifying *verify)
 {
@@ -196,8 +209,9 @@ static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path
 
 static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes", "format",
-                             "verify", "token",  "timeout",  "partial",         "to_fetch",       "progress",  NULL };
+    static char *names[] = { "source",    "access",   "populate", "max_header_size", "unknown_dtypes",
+                             "all_notes", "format",   "verify",   "token",           "timeout",
+                             "partial",   "to_fetch", "progress", "formats",         NULL };
     const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *from = NULL;
     const char *access = "auto";
@@ -206,6 +220,7 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     int unknown_dtypes = 0;
     int all_notes = 0;
     const char *format = NULL;
+    const char *formats = "all";
     int partial = 0;
     int to_fetch = 0;
     PyObject *verify = Py_False;
@@ -214,9 +229,10 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     bool automatic = false;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     model_source source;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzOzOppO:open", names, &from, &access, &populate,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzOzOppOs:open", names, &from, &access, &populate,
                                      &max_header_size, &unknown_dtypes, &all_notes, &format, &verify, &options.token,
-                                     &timeout, &partial, &to_fetch, &progress) ||
+                                     &timeout, &partial, &to_fetch, &progress, &formats) ||
+        model_formats_from(state, formats, &options.formats) < 0 ||
         model_timeout_from(state, timeout, &options.timeout_ms) < 0 ||
         model_access_from(state, access, &options.access, &automatic) < 0 ||
         model_verify_from(verify, &options.verify) < 0 || py_format_from(state, format, &options.format) < 0 ||

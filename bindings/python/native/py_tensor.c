@@ -677,6 +677,22 @@ static PyMethodDef tensor_methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
+static PyObject *tensor_stored(PyObject *object, void *closure)
+{
+    (void)closure;
+    const tensor_object *self = (tensor_object *)object;
+    const coffer *model = py_handle_model(self->handle);
+    coffer_stored_tensor stored;
+    if (coffer_model_import(model) == NULL || !coffer_stored_tensor_of(model, self->part.tensor, &stored)) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("{s:s,s:K,s:N,s:N,s:N,s:N,s:N,s:z#}", "type", stored.type, "size",
+                         (unsigned long long)stored.size, "mapped", PyBool_FromLong(stored.mapped), "gathered",
+                         PyBool_FromLong(stored.gathered), "changed", PyBool_FromLong(stored.changed), "decoded",
+                         PyBool_FromLong(stored.decoded), "in_order", PyBool_FromLong(stored.in_order), "tied",
+                         stored.tied_len > 0 ? stored.tied : NULL, (Py_ssize_t)stored.tied_len);
+}
+
 static PyGetSetDef tensor_attributes[] = {
     { "name", tensor_name, NULL, "The tensor's name.", NULL },
     { "dtype", tensor_dtype, NULL, "The dtype as the format names it.", NULL },
@@ -688,6 +704,7 @@ static PyGetSetDef tensor_attributes[] = {
     { "offset", tensor_offset, NULL, "Of its first byte in the file; None for a slice that is not contiguous.", NULL },
     { "writable", tensor_writable, NULL, "Whether a writable buffer can be had: it is a private map, or was read.",
       NULL },
+    { "stored", tensor_stored, NULL, "How it lies in a file of another program; None in a file of tensors.", NULL },
     { "whole", tensor_whole, NULL, "Whether the file has all of its bytes; they cannot be read otherwise.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

@@ -7,6 +7,7 @@
 #include "cli_partial.h"
 #include "cli_quote.h"
 #include "cli_report.h"
+#include "cli_stored.h"
 #include "cli_sums.h"
 #include "cli_text.h"
 #include "ls.h"
@@ -62,8 +63,15 @@ static bool has_files(const ls_selection *selection)
     return coffer_shard_count(selection->model) > 1;
 }
 
+/* Whether it is a file of another program, of whose tensors it is said how they lie there. */
+static bool is_foreign(const ls_selection *selection)
+{
+    return coffer_model_import(selection->model) != NULL;
+}
+
 static void row(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
 {
+    char stored[CLI_STORED_SIZE];
     char shape[LS_SHAPE_SIZE];
     char size[CLI_NUMBER_SIZE];
     const size_t shape_len = ls_shape_text(shape, tensor);
@@ -72,11 +80,17 @@ static void row(cli_columns *columns, const ls_selection *selection, const coffe
     cli_columns_text(columns, coffer_tensor_dtype_name(tensor));
     cli_columns_cell(columns, shape, shape_len);
     cli_columns_cell(columns, size, size_len);
+    if (is_foreign(selection)) {
+        cli_stored_text(selection->model, tensor, stored);
+        cli_columns_text(columns, stored);
+    }
     if (!selection->all_columns) {
         return;
     }
     cli_columns_cell(columns, size, cli_number_text(size, coffer_tensor_elements(tensor), true));
-    cli_columns_cell(columns, size, cli_number_text(size, tensor->offset, true));
+    if (!is_foreign(selection)) {
+        cli_columns_cell(columns, size, cli_number_text(size, tensor->offset, true));
+    }
     if (has_files(selection)) {
         cli_columns_text(columns, file_of(selection, tensor));
     }
@@ -86,18 +100,20 @@ static void row(cli_columns *columns, const ls_selection *selection, const coffe
 static void head(cli_columns *columns, const ls_selection *selection)
 {
     static const char *const names[] = { "name", "dtype", "shape", "size", "elements", "offset", "file" };
+    static const char *const foreign[] = { "name", "dtype", "shape", "size", "stored as", "elements" };
     for (size_t i = 0; i < columns->count && selection->all_columns; i++) {
-        cli_columns_text(columns, names[i]);
+        cli_columns_text(columns, (is_foreign(selection) ? foreign : names)[i]);
     }
 }
 
 static void text_rows(cli_output *out, const ls_selection *selection)
 {
-    const size_t count = !selection->all_columns ? 4 : has_files(selection) ? 7 : 6;
+    const bool foreign = is_foreign(selection);
+    const size_t count = !selection->all_columns ? 4u + foreign : has_files(selection) ? 7 : 6;
     cli_columns columns = { .out = out,
                             .count = count,
                             .measuring = true,
-                            .right = { [4] = true, [5] = true },
+                            .right = { [4] = !foreign, [5] = true },
                             .styles = { [1] = CLI_CYAN, [3] = CLI_DIM } };
     head(&columns, selection);
     for (size_t i = 0; i < selection->count; i++) {
@@ -120,10 +136,15 @@ static void json_tensor(cli_output *out, const ls_selection *selection, const co
     cli_json_shape(out, tensor->shape, tensor->rank);
     cli_json_key(out, "elements");
     cli_json_number(out, coffer_tensor_elements(tensor));
-    cli_json_key(out, "offset");
-    cli_json_number(out, tensor->offset);
+    if (!is_foreign(selection)) {
+        cli_json_key(out, "offset");
+        cli_json_number(out, tensor->offset);
+    }
     cli_json_key(out, "size");
     cli_json_number(out, tensor->size);
+    if (is_foreign(selection)) {
+        cli_json_stored(out, selection->model, tensor);
+    }
     if (has_files(selection)) {
         cli_json_key(out, "file");
         cli_json_string(out, file_of(selection, tensor));
@@ -149,16 +170,21 @@ static void json_rows(cli_output *out, const ls_selection *selection)
 
 static void tsv_rows(cli_output *out, const ls_selection *selection)
 {
+    char stored[CLI_STORED_SIZE];
     cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize");
-    cli_put_text(out, has_files(selection) ? "\tfile\n" : "\n");
+    cli_put_text(out, is_foreign(selection) ? "\tstored\n" : has_files(selection) ? "\tfile\n" : "\n");
     for (size_t i = 0; i < selection->count && out->error == 0; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, selection->order[i]);
         cli_tsv_text_n(out, tensor->name, tensor->name_len);
         cli_tsv_text(out, coffer_tensor_dtype_name(tensor));
         cli_tsv_shape(out, tensor->shape, tensor->rank);
         cli_tsv_number(out, coffer_tensor_elements(tensor));
-        cli_tsv_number(out, tensor->offset);
+        cli_tsv_number(out, is_foreign(selection) ? 0 : tensor->offset);
         cli_tsv_number(out, tensor->size);
+        if (is_foreign(selection)) {
+            cli_stored_text(selection->model, tensor, stored);
+            cli_tsv_text(out, stored);
+        }
         if (has_files(selection)) {
             cli_tsv_text(out, file_of(selection, tensor));
         }
@@ -224,6 +250,9 @@ static int show(cli *app, const cli_arguments *arguments, const ls_selection *se
         return cli_usage_error(app, "a map shows one file, and this model has %zu: name one of them",
                                coffer_shard_count(selection->model));
     }
+    if (cli_given(arguments, CLI_OPTION_MAP) && is_foreign(selection)) {
+        return cli_usage_error(app, "a map shows a file of tensors: convert this one first, with coffer convert");
+    }
     if (cli_given(arguments, CLI_OPTION_MAP)) {
         return ls_show_map(app, selection);
     }
@@ -270,6 +299,7 @@ static int list(cli *app, const cli_arguments *arguments, size_t limit)
         if (selection.total == 0 && cli_given(arguments, CLI_OPTION_FILTER) && coffer_count(model) > 0) {
             remark_no_match(app, selection.path, cli_value(arguments, CLI_OPTION_FILTER));
         }
+        cli_stored_remark(app, selection.path, model);
         code = cli_worse(code, cli_report_whole(app, selection.path, model));
     }
     free(selection.order);

@@ -329,7 +329,7 @@ static coffer_status flax_put_scalar(flax_reading *flax, const coffer__msgpack *
     char digits[21] = "-";
     const coffer__wants *wants = flax->rows.wants;
     const bool number = object->kind == COFFER__MSGPACK_INT || object->kind == COFFER__MSGPACK_BOOL;
-    if (wants->scalars != COFFER_SCALARS_METADATA || wants->scan || !number || flax->path.used == 0) {
+    if (wants->scalars == COFFER_SCALARS_SKIP || wants->scan || !number || flax->path.used == 0) {
         return COFFER_OK;
     }
     if (object->kind == COFFER__MSGPACK_BOOL) {

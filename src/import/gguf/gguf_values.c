@@ -12,7 +12,7 @@
 #include "checked.h"
 #include "error.h"
 #include "gguf_keys.h"
-#include "pickle_text.h"
+#include "real_text.h"
 #include "text.h"
 
 #include <stdio.h>
@@ -166,32 +166,6 @@ coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t
 
 /* ---- Values as JSON ---------------------------------------------------------------------------------------------- */
 
-/* The shortest digits that are read as the same number again. Where a locale has its own decimal point, it is
-   replaced. JSON has no words for what is no number, so these become texts. A number without point or exponent gets a
-   point, or it would come back as an integer. */
-static void gguf_write_real(coffer__writing *out, double real, bool single)
-{
-    char text[40];
-    double again = 0;
-    if (real != real || real - real != 0) {
-        coffer__write_text(out, real != real ? "\"NaN\"" : real > 0 ? "\"Infinity\"" : "\"-Infinity\"");
-        return;
-    }
-    /* Seventeen digits tell every F64 from its neighbours, so the loop always ends with a text that is read as the
-       same number. */
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, real);
-        const size_t point = strcspn(text, ",");
-        text[point] = text[point] == ',' ? '.' : '\0';
-        (void)coffer__pickle_read_real(text, strlen(text), &again);
-        if (single ? (float)again == (float)real : again == real) {
-            break;
-        }
-    }
-    coffer__write_text(out, text);
-    coffer__write_text(out, strpbrk(text, ".e") == NULL ? ".0" : "");
-}
-
 /* Both are made of the same bits, and the one that the type says is used; a cast of the number would change it. */
 static void gguf_write_float(coffer__writing *out, uint64_t bits, bool single)
 {
@@ -200,7 +174,7 @@ static void gguf_write_float(coffer__writing *out, uint64_t bits, bool single)
     double real = 0;
     memcpy(&value, &low, sizeof value);
     memcpy(&real, &bits, sizeof real);
-    gguf_write_real(out, single ? (double)value : real, single);
+    coffer__write_real(out, single ? (double)value : real, single);
 }
 
 static void gguf_write_integer(coffer__writing *out, uint64_t magnitude, bool negative)

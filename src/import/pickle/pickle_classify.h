@@ -98,6 +98,7 @@ typedef struct coffer__graph {
     size_t beside_len;
     uint64_t beside_count;
     uint64_t beside_more;
+    size_t beside_put; /* pairs of the metadata */
     /* Filled by coffer__graph_prepare. */
     uint8_t *roles;     /* of each value: coffer__pickle_class */
     uint8_t *reached;   /* of each value: whether some row has it */

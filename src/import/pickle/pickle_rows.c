@@ -116,33 +116,19 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
                                   storage ? reasons->storage : reasons->outside, err);
 }
 
-/* A number among the tensors: left out, or put into the metadata. Only whole numbers and truths have one spelling. */
+/* A number among the tensors: left out, or put into the metadata. */
 static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
-    char digits[21] = "-";
-    const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     size_t name_len = walk->path_len;
     const char *name = rows_strip(graph, walk->path, &name_len);
-    if (graph->wants->scalars != COFFER_SCALARS_METADATA || walk->bad_keys > 0) {
+    bool put = false;
+    const coffer_status status =
+        walk->bad_keys > 0 ? COFFER_OK : coffer__beside_put(graph, value, name, name_len, &put, err);
+    if (status == COFFER_OK && !put) {
         coffer__beside_add(graph, walk->path, walk->path_len);
-        return COFFER_OK;
     }
-    /* As JSON spells them, since metadata are read by programs in many languages. */
-    if (node->kind == COFFER__VALUE_BOOL) {
-        const char *word = node->as.integer != 0 ? "true" : "false";
-        return coffer__import_plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
-    }
-    /* Floats could be spelt in many ways, and large integers were not kept. */
-    if (node->kind != COFFER__VALUE_INT) {
-        coffer__beside_add(graph, walk->path, walk->path_len);
-        return COFFER_OK;
-    }
-    /* The least integer has no positive twin, so the magnitude is unsigned. */
-    const size_t sign = node->as.integer < 0 ? 1 : 0;
-    const uint64_t magnitude = sign > 0 ? 0 - (uint64_t)node->as.integer : (uint64_t)node->as.integer;
-    const size_t len = sign + coffer__write_u64(digits + sign, magnitude);
-    return coffer__import_plan_put_pair(graph->plan, name, name_len, digits, len, err);
+    return status;
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------------------- */

@@ -317,6 +317,7 @@ coffer_status coffer_cache_server_new(coffer_cache_server **server, const char *
                                       coffer_progress progress, void *progress_ctx, coffer_error *err)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.formats = COFFER_FORMATS_OWN;
     coffer *model = NULL;
     if (server == NULL || path == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
