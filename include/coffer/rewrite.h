@@ -102,11 +102,14 @@ typedef struct coffer_rewrite_options {
     void *collision_ctx;
     /* Write files anew that have tensors which the index says are in others (COFFER_NOTE_SUPERSEDED), without these. */
     bool drop_superseded;
+    /* Every new file is packed (coffer/pack.h); only safetensors. What is packed already stays so with this, and is
+       written plain without it. Sizes in the summary are those of what is packed. */
+    bool packed;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false                                                \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, false                                         \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,

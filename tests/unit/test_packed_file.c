@@ -270,12 +270,15 @@ static void test_refused(void **state)
     (void)state;
     coffer_error err;
     coffer *packed = open_file(PACKED);
+    assert_int_equal(coffer_verify_packed(packed, 0, NULL, &err), COFFER_OK);
     assert_int_equal(coffer_pack_shard(packed, 0, BACK, NULL, NULL, &err), COFFER_ERR_PACKED);
     assert_null(coffer_data(packed, coffer_at(packed, 0), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     coffer_close(packed);
     coffer *plain = open_file(PLAIN);
-    assert_int_equal(coffer_unpack_shard(plain, 0, BACK, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_unpack_shard(plain, 0, BACK, NULL, &err), COFFER_ERR_NOT_PACKED);
+    assert_int_equal(coffer_verify_packed(plain, 0, NULL, &err), COFFER_ERR_NOT_PACKED);
+    assert_int_equal(coffer_verify_packed(plain, 1, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_pack_shard(plain, 1, BACK, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_false(coffer_shard_is_packed(plain, 0));
     assert_int_equal(coffer_shard_stored_size(plain, 0), coffer_shard_size(plain, 0));

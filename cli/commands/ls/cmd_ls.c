@@ -62,6 +62,23 @@ static bool has_files(const ls_selection *selection)
     return coffer_shard_count(selection->model) > 1;
 }
 
+/* Bytes that a packed tensor takes in its file; 0 for a plain one. */
+static uint64_t packed_size(const ls_selection *selection, const coffer_tensor *tensor)
+{
+    const uint64_t stored = coffer_tensor_stored_size(selection->model, tensor);
+    return stored < tensor->size ? stored : 0;
+}
+
+static void put_packed(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
+{
+    char text[CLI_NUMBER_SIZE];
+    char cell[CLI_NUMBER_SIZE + 16];
+    const uint64_t size = packed_size(selection, tensor);
+    cli_bytes_text(text, size);
+    snprintf(cell, sizeof cell, "packed %s", text);
+    cli_columns_text(columns, size > 0 ? cell : "");
+}
+
 static void row(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
 {
     char shape[LS_SHAPE_SIZE];
@@ -72,6 +89,9 @@ static void row(cli_columns *columns, const ls_selection *selection, const coffe
     cli_columns_text(columns, coffer_tensor_dtype_name(tensor));
     cli_columns_cell(columns, shape, shape_len);
     cli_columns_cell(columns, size, size_len);
+    if (cli_is_packed(selection->model)) {
+        put_packed(columns, selection, tensor);
+    }
     if (!selection->all_columns) {
         return;
     }
@@ -85,20 +105,22 @@ static void row(cli_columns *columns, const ls_selection *selection, const coffe
 /* The names of the columns, where what they are cannot be seen by their contents. */
 static void head(cli_columns *columns, const ls_selection *selection)
 {
-    static const char *const names[] = { "name", "dtype", "shape", "size", "elements", "offset", "file" };
+    static const char *const names[] = { "name", "dtype", "shape", "size", "stored", "elements", "offset", "file" };
+    const size_t packed = cli_is_packed(selection->model);
     for (size_t i = 0; i < columns->count && selection->all_columns; i++) {
-        cli_columns_text(columns, names[i]);
+        cli_columns_text(columns, names[i < 4 ? i : i + 1 - packed]);
     }
 }
 
 static void text_rows(cli_output *out, const ls_selection *selection)
 {
-    const size_t count = !selection->all_columns ? 4 : has_files(selection) ? 7 : 6;
-    cli_columns columns = { .out = out,
-                            .count = count,
-                            .measuring = true,
-                            .right = { [4] = true, [5] = true },
-                            .styles = { [1] = CLI_CYAN, [3] = CLI_DIM } };
+    const size_t sizes = cli_is_packed(selection->model) ? 5 : 4; /* columns up to the last size */
+    const size_t count = !selection->all_columns ? sizes : has_files(selection) ? sizes + 3 : sizes + 2;
+    cli_columns columns = {
+        .out = out, .count = count, .measuring = true, .styles = { [1] = CLI_CYAN, [3] = CLI_DIM }
+    };
+    columns.right[sizes] = true;
+    columns.right[sizes + 1] = true;
     head(&columns, selection);
     for (size_t i = 0; i < selection->count; i++) {
         row(&columns, selection, coffer_at(selection->model, selection->order[i]));
@@ -124,6 +146,12 @@ static void json_tensor(cli_output *out, const ls_selection *selection, const co
     cli_json_number(out, tensor->offset);
     cli_json_key(out, "size");
     cli_json_number(out, tensor->size);
+    if (packed_size(selection, tensor) > 0) {
+        cli_json_key(out, "packed_size");
+        cli_json_number(out, packed_size(selection, tensor));
+        cli_json_key(out, "packed_as");
+        cli_json_string(out, "values");
+    }
     if (has_files(selection)) {
         cli_json_key(out, "file");
         cli_json_string(out, file_of(selection, tensor));
@@ -149,7 +177,9 @@ static void json_rows(cli_output *out, const ls_selection *selection)
 
 static void tsv_rows(cli_output *out, const ls_selection *selection)
 {
+    const bool packed = cli_is_packed(selection->model);
     cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize");
+    cli_put_text(out, packed ? "\tstored" : "");
     cli_put_text(out, has_files(selection) ? "\tfile\n" : "\n");
     for (size_t i = 0; i < selection->count && out->error == 0; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, selection->order[i]);
@@ -159,6 +189,9 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
         cli_tsv_number(out, coffer_tensor_elements(tensor));
         cli_tsv_number(out, tensor->offset);
         cli_tsv_number(out, tensor->size);
+        if (packed) {
+            cli_tsv_number(out, coffer_tensor_stored_size(selection->model, tensor));
+        }
         if (has_files(selection)) {
             cli_tsv_text(out, file_of(selection, tensor));
         }
