@@ -221,6 +221,9 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     if (status != COFFER_OK) {
         return status;
     }
+    if (options->packed && coffer_table_format(table) != COFFER_FORMAT_SAFETENSORS) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only safetensors files can be packed");
+    }
     coffer_writer *made = writer_new(&table->allocator, target->path);
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a writer");
@@ -247,11 +250,8 @@ static coffer_status writer_check_options(const coffer_writer_options *options, 
     if ((unsigned)options->sync > COFFER_SYNC_NEVER) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
     }
-    const bool packs = target->path != NULL && !options->in_place &&
-                       (options->format == COFFER_FORMAT_ANY || options->format == COFFER_FORMAT_SAFETENSORS);
-    if (options->packed && !packs) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "the option `packed` needs a path and the format safetensors, and excludes in_place");
+    if (options->packed && (target->path == NULL || options->in_place)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `packed` needs a path, and excludes in_place");
     }
     const coffer *replaces = options->replaces;
     if (replaces == NULL) {

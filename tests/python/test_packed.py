@@ -81,7 +81,7 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
     path = FOLDER / "ok__bf16_raw_huff.safetensors"
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(path.read_bytes())
-    for arguments in (["meta", copy, "--set", "a=b"], ["pack", copy, "-o", tmp_path / "new"]):
+    for arguments in (["meta", copy, "--set", "a=b", "--insert"], ["hash", "--write", copy], ["pack", copy, "-o", tmp_path / "new"]):
         result = coffer(*arguments)
         assert result.returncode != 0 and "packed" in result.stderr, arguments
     assert copy.read_bytes() == path.read_bytes()
@@ -165,10 +165,32 @@ def test_bytes_after_the_end_are_cut_off(packed):
     assert path.read_bytes() == content
 
 
-def test_a_rewrite_says_that_what_it_writes_is_not_packed(tmp_path):
-    result = coffer("align", FOLDER / "ok__bf16_raw_huff.safetensors", "-o", tmp_path / "aligned.safetensors")
+def test_what_is_written_from_a_packed_file_is_packed(packed, tmp_path):
+    path, plain = packed
+    new = tmp_path / "new.safetensors"
+    for arguments in (["align"], ["drop", "small"], ["rename", "large=huge"], ["cast", "large=F32"], ["merge"], ["meta", "--set", "a=b"]):
+        command, *rest = arguments
+        if command == "meta":
+            new.write_bytes(path.read_bytes())
+            result = coffer(command, new, *rest)
+        else:
+            result = coffer(command, path, *rest, "-o", new, "-f")
+        assert result.returncode == 0, result.stderr
+        assert coffer("verify", new).returncode == 0 and "packed" in coffer("info", new).stdout, arguments
+        same = tmp_path / "same.safetensors"
+        same.write_bytes(plain.read_bytes())
+        assert coffer(command, same, *rest, *([] if command == "meta" else ["-o", tmp_path / "other.safetensors", "-f"])).returncode == 0
+        other = same if command == "meta" else tmp_path / "other.safetensors"
+        assert coffer("unpack", new, "-o", tmp_path / "back.safetensors", "-f").returncode == 0
+        assert coffer("diff", other, tmp_path / "back.safetensors").returncode == 0, arguments
+    assert coffer("split", path, "-o", tmp_path / "parts", "--max-shard-size", "50KB").returncode == 0
+    assert "packed" in coffer("info", tmp_path / "parts").stdout
+    assert coffer("diff", tmp_path / "parts", plain).returncode == 0
+
+
+def test_another_format_is_written_plain_and_said_to_be(packed, tmp_path):
+    result = coffer("convert", packed[0], "-o", tmp_path / "model.bt")
     assert result.returncode == 0 and "is packed; what is written is not" in result.stderr, result.stderr
-    assert coffer("unpack", tmp_path / "aligned.safetensors", "-o", tmp_path / "new").returncode != 0
 
 
 def test_a_file_that_is_cut_is_not_opened_in_part(tmp_path):

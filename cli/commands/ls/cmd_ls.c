@@ -76,7 +76,7 @@ static void put_packed(cli_columns *columns, const ls_selection *selection, cons
     const uint64_t size = packed_size(selection, tensor);
     cli_bytes_text(text, size);
     snprintf(cell, sizeof cell, "packed %s", text);
-    cli_columns_text(columns, size > 0 ? cell : "");
+    cli_columns_text(columns, size > 0 ? cell : "plain");
 }
 
 static void row(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
