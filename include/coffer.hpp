@@ -737,6 +737,11 @@ public:
     {
         detail::call(coffer_unpack_shard, get(), shard, path.c_str(), options);
     }
+    /* Compares the SHA-256 of what was packed with the one that the packed file records. */
+    void verify_packed(std::size_t shard = 0, const coffer_digest_options *options = nullptr) const
+    {
+        detail::call(coffer_verify_packed, get(), shard, options);
+    }
 
     coffer *get() const noexcept { return self_.get(); }
 

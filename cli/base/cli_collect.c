@@ -2,6 +2,7 @@
 /* Everything that files have: see cli_collect.h for the contract. */
 #include "cli_collect.h"
 
+#include "cli_files.h"
 #include "cli_guard.h"
 #include "cli_json.h"
 #include "cli_recorded.h"
@@ -120,6 +121,7 @@ int cli_collect(cli_collection *all, cli *app, const cli_arguments *arguments)
             all->digests = cli_recorded_wanted(arguments, all->models[i]);
         }
         count += coffer_count(all->models[i]);
+        all->packed = all->packed || cli_is_packed(all->models[i]);
     }
     all->copies = malloc((count + 1) * sizeof *all->copies);
     if (all->copies == NULL) {

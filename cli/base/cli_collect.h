@@ -26,6 +26,7 @@ typedef struct cli_collection {
     size_t count;
     uint64_t bytes;           /* of all tensors */
     coffer_algorithm digests; /* that the new files record */
+    bool packed;              /* one of the files is, and so are the new ones */
     double started;
 } cli_collection;
 

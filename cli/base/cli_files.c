@@ -257,6 +257,16 @@ typedef struct file_run {
     int code;
 } file_run;
 
+bool cli_is_packed(const coffer *model)
+{
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        if (coffer_shard_is_packed(model, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 coffer_status cli_missing_file(coffer_error *err)
 {
     *err = (coffer_error){ .code = COFFER_ERR_SHARD_MISSING, .offset = COFFER_NO_OFFSET };

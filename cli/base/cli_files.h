@@ -37,6 +37,9 @@ bool cli_remark_part(cli *app, const char *url, const coffer *model);
 /* Whether the model is the file that was named, and not what a folder or an index led to. */
 bool cli_is_single_file(const coffer *model, const char *path);
 
+/* Whether one of the model's files is packed. */
+bool cli_is_packed(const coffer *model);
+
 /* The failure of a file of a model that is not there. */
 coffer_status cli_missing_file(coffer_error *err);
 

@@ -61,7 +61,7 @@ int cli_exit_code(coffer_status status)
     if (status >= COFFER_ERR_DAMAGED && status <= COFFER_ERR_ARRAY) {
         return CLI_EXIT_NOT_CONFORMING;
     }
-    if (status >= COFFER_ERR_PACKED && status <= COFFER_ERR_PACK_FILE) {
+    if (status >= COFFER_ERR_PACKED && status <= COFFER_ERR_NOT_PACKED) {
         return CLI_EXIT_NOT_CONFORMING;
     }
     /* The frame, the header's text, what it says, and files that are something else: numbers 20 to 79. */

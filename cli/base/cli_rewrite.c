@@ -443,16 +443,16 @@ static int open_folder(rewriting *run, coffer_rewrite_options *options, bool for
     return code;
 }
 
-/* A rewrite writes the original's tensors, not their codes. */
-static void tell_packed(const rewriting *run)
+/* What is packed stays so, unless it gets a format that has no packed files. */
+static bool stays_packed(const rewriting *run, coffer_format format)
 {
-    const size_t count = coffer_shard_count(run->model);
-    for (size_t i = 0; i < count; i++) {
-        if (coffer_shard_is_packed(run->model, i)) {
-            cli_remark_path(run->app, run->path, "is packed; what is written is not (coffer pack)");
-            return;
-        }
+    const bool packed = cli_is_packed(run->model);
+    const bool stays = packed && (format == COFFER_FORMAT_ANY || format == COFFER_FORMAT_SAFETENSORS);
+    if (packed) {
+        cli_remark_path(run->app, run->path, "is packed; %s",
+                        stays ? "so is what is written" : "what is written is not");
     }
+    return stays;
 }
 
 static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_options *options)
@@ -478,7 +478,7 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    tell_packed(run);
+    options->packed = stays_packed(run, options->format);
     options->output = run->output;
     options->follow_links = force;
     options->force = force;

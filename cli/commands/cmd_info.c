@@ -111,13 +111,11 @@ static void show_stored(cli_output *out, const coffer *model)
 {
     uint64_t stored = 0;
     uint64_t whole = 0;
-    bool packed = false;
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
         stored += coffer_shard_stored_size(model, i);
         whole += coffer_shard_size(model, i);
-        packed = packed || coffer_shard_is_packed(model, i);
     }
-    if (packed && whole > 0) {
+    if (cli_is_packed(model) && whole > 0) {
         char text[256];
         char exact[CLI_NUMBER_SIZE];
         char other[CLI_NUMBER_SIZE];

@@ -19,6 +19,7 @@ static coffer_status write_file(const cli_collection *all, cli *app, const char 
     cli_progress_part part;
     coffer_writer_options file = COFFER_WRITER_OPTIONS_INIT;
     file.digests = all->digests;
+    file.packed = all->packed;
     coffer_status status = coffer_writer_open(&writer, all->header, output, &file, err);
     if (status == COFFER_OK && !dry_run) {
         const coffer_read_options options = cli_collect_progress(all, app, &progress, &part);

@@ -135,6 +135,7 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
 {
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     files.digests = all->digests;
+    files.packed = all->packed;
     coffer_model_writer_options options = *given;
     options.files = &files;
     options.companions = target->folder.files;

@@ -229,8 +229,9 @@ typedef enum coffer_status {
     COFFER_ERR_PACK_TABLE = 212,    /* its index contradicts itself, or does not match its checksum */
     COFFER_ERR_PACK_CODE = 213,     /* one of its codes is incomplete, or longer than 11 bits */
     COFFER_ERR_PACK_STREAM = 214,   /* the bytes of a chunk are not those of its elements */
-    COFFER_ERR_PACK_CHECKSUM = 215, /* a chunk's elements do not match their checksum */
-    COFFER_ERR_PACK_FILE = 216      /* the headers of a packed file contradict each other, or claim too much */
+    COFFER_ERR_PACK_CHECKSUM = 215, /* a chunk's elements do not match their checksum, or the file not its SHA-256 */
+    COFFER_ERR_PACK_FILE = 216,     /* the headers of a packed file contradict each other, or claim too much */
+    COFFER_ERR_NOT_PACKED = 217     /* a plain file where only a packed one can be used */
 } coffer_status;
 
 /* The offset of what has none. */

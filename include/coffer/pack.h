@@ -48,10 +48,18 @@ COFFER_API coffer_status coffer_pack_shard(const coffer *model, size_t shard, co
                                            const coffer_pack_options *options, coffer_pack_result *result,
                                            coffer_error *err);
 /* Writes the original of a packed file to `path`, byte for byte, and compares its SHA-256 with the one that is
-   recorded before it is published: COFFER_ERR_PACK_CHECKSUM. COFFER_ERR_ARGUMENT when the file is not packed. Since
+   recorded before it is published: COFFER_ERR_PACK_CHECKSUM. COFFER_ERR_NOT_PACKED when the file is plain. Since
    0.2. */
 COFFER_API coffer_status coffer_unpack_shard(const coffer *model, size_t shard, const char *path,
                                              const coffer_pack_options *options, coffer_error *err);
+
+/*
+ * Decodes all of a packed file, and compares the SHA-256 of what was packed with the one that is recorded: every bit
+ * of the original, its header included. COFFER_ERR_PACK_CHECKSUM and the codes of damage; COFFER_ERR_NOT_PACKED when
+ * the file is plain. Digests that the original records of its tensors are compared by coffer_verify. Since 0.2.
+ */
+COFFER_API coffer_status coffer_verify_packed(const coffer *model, size_t shard, const coffer_digest_options *options,
+                                              coffer_error *err);
 
 /* Bytes of shard `shard`'s file as it is stored: those of the packed file, where it is one; else coffer_shard_size.
    Since 0.2. */

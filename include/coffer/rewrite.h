@@ -113,11 +113,14 @@ typedef struct coffer_rewrite_options {
     /* Where the new model goes is not known yet, and `output` does not count: such a plan can only be checked, by all but
        what is asked of the place. */
     bool unplaced;
+    /* Every new file is packed (coffer/pack.h); only safetensors. What is packed already stays so with this, and is
+       written plain without it. Sizes in the summary are those of what is packed. */
+    bool packed;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0, false                                \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0, false, false                         \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,

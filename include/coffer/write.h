@@ -60,11 +60,14 @@ typedef struct coffer_writer_options {
        none. */
     coffer_progress progress;
     void *progress_ctx;
+    /* Of a path, not with in_place, and only safetensors: coffer_writer_finish packs the file (coffer/pack.h) before it
+       is published. Until then the plain file takes space on the disk, too. Since 0.2. */
+    bool packed;
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
-            COFFER_NO_ALGORITHM, NULL, NULL, NULL                                                                      \
+            COFFER_NO_ALGORITHM, NULL, NULL, NULL, false                                                               \
     }
 
 /*

@@ -141,6 +141,7 @@ static const struct status_row {
     { COFFER_ERR_PACK_STREAM, "PACK_STREAM" },
     { COFFER_ERR_PACK_CHECKSUM, "PACK_CHECKSUM" },
     { COFFER_ERR_PACK_FILE, "PACK_FILE" },
+    { COFFER_ERR_NOT_PACKED, "NOT_PACKED" },
 };
 
 /* Bytes that a quoted name and a path may take in a message, each with a NUL. message_put_quoted

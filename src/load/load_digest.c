@@ -79,6 +79,33 @@ static bool digest_is_plain(const coffer_load *load, const coffer__load_item *it
     return item->device == NULL && load->plan->copy_ops[item->first_op].region.rank == 0;
 }
 
+/* Whether the digest is the one that is recorded. What is compared is not the digest of the bytes alone but of the
+   record, which has the name, dtype and shape as well: bytes of another tensor of the same file are not taken for
+   this one's. Without the lock, as this thread alone has the hasher. */
+static coffer_status digest_judge(const coffer_load *load, uint32_t item, coffer_hasher *hasher, coffer_error *err)
+{
+    uint8_t data[COFFER_LARGEST_DIGEST_SIZE];
+    uint8_t record[COFFER_LARGEST_DIGEST_SIZE];
+    const coffer__load_item *of = &load->plan->items[item];
+    const coffer__shard *shard = &load->plan->model->shards[of->shard];
+    const coffer__recorded *list = digest_list(load, of->shard);
+    coffer_status status = coffer_hasher_finish(hasher, data, list->digest_size, err);
+    if (status == COFFER_OK) {
+        status = coffer__record_tensor(hasher, of->tensor, data, record, err);
+    }
+    if (status == COFFER_OK && !coffer__recorded_has(list, record)) {
+        status = coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
+                              "the tensor's bytes are not those whose digest the file records: it is damaged");
+    }
+    if (status != COFFER_OK) {
+        return coffer__model_fail(err, status, shard, of->tensor);
+    }
+    if (shard->trusted != NULL) {
+        coffer__lazy_verify_mark(shard, of->tensor);
+    }
+    return COFFER_OK;
+}
+
 /* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot
    be hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the
    next time. Bytes that differ from one reading to the next cannot be verified apart from those that are handed
@@ -108,6 +135,25 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
     return COFFER_OK;
 }
 
+/* A tensor without bytes: nothing of it comes, so it is judged before the load begins. */
+static coffer_status digest_empty(const coffer_load *load, uint32_t item, coffer_error *err)
+{
+    coffer_hasher *hasher = NULL;
+    coffer_status status =
+        coffer_hasher_new(&hasher, digest_list(load, load->plan->items[item].shard)->algorithm, &load->allocator, err);
+    if (status == COFFER_OK) {
+        status = digest_judge(load, item, hasher, err);
+    }
+    coffer_hasher_free(hasher);
+    load->states[item].verified = status == COFFER_OK;
+    return status;
+}
+
+static bool digest_is_empty(const coffer_load *load, const coffer__load_item *item)
+{
+    return item->op_count == 0 && item->whole && !load->options.unverified && digest_list(load, item->shard) != NULL;
+}
+
 /* The list of a file is read when the first of its items is met, so files of which nothing is wanted are not read
    for theirs. The digests are attached to the load before anything can fail, so coffer__load_digests_free frees what
    there is. */
@@ -133,6 +179,9 @@ coffer_status coffer__load_digests_begin(coffer_load *load, coffer_error *err)
         }
         if (status == COFFER_OK) {
             status = digest_choose(load, &load->plan->items[i], &load->states[i], err);
+        }
+        if (status == COFFER_OK && digest_is_empty(load, &load->plan->items[i])) {
+            status = digest_empty(load, (uint32_t)i, err);
         }
         if (status != COFFER_OK) {
             return status;
@@ -239,39 +288,11 @@ static uint64_t digest_ready(const coffer_load *load, uint32_t item)
     return reached > reach->begin + hash->hashed ? reached - reach->begin - hash->hashed : 0;
 }
 
-/* Whether the digest is the one that is recorded. What is compared is not the digest of the bytes alone but of the
-   record, which has the name, dtype and shape as well: bytes of another tensor of the same file are not taken for
-   this one's. Without the lock, as this thread alone has the hash. */
-static coffer_status digest_judge(coffer_load *load, uint32_t item, coffer_error *err)
-{
-    uint8_t data[COFFER_LARGEST_DIGEST_SIZE];
-    uint8_t record[COFFER_LARGEST_DIGEST_SIZE];
-    const coffer__load_item *of = &load->plan->items[item];
-    const coffer__shard *shard = &load->plan->model->shards[of->shard];
-    const coffer__recorded *list = digest_list(load, of->shard);
-    coffer_hasher *hasher = load->states[item].hash->hasher;
-    coffer_status status = coffer_hasher_finish(hasher, data, list->digest_size, err);
-    if (status == COFFER_OK) {
-        status = coffer__record_tensor(hasher, of->tensor, data, record, err);
-    }
-    if (status == COFFER_OK && !coffer__recorded_has(list, record)) {
-        status = coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
-                              "the tensor's bytes are not those whose digest the file records: it is damaged");
-    }
-    if (status != COFFER_OK) {
-        return coffer__model_fail(err, status, shard, of->tensor);
-    }
-    if (shard->trusted != NULL) {
-        coffer__lazy_verify_mark(shard, of->tensor);
-    }
-    return COFFER_OK;
-}
-
 /* The hash is freed after the item was called ready, without the lock: all cells have come, so no other thread
    looks at it. */
 static coffer_status digest_finish(coffer_load *load, uint32_t item, coffer_error *err)
 {
-    const coffer_status status = digest_judge(load, item, err);
+    const coffer_status status = digest_judge(load, item, load->states[item].hash->hasher, err);
     if (status == COFFER_OK) {
         coffer__os_mutex_lock(&load->mutex);
         load->states[item].verified = true;
@@ -344,7 +365,7 @@ coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer_
     status = coffer_hasher_update(state->hash->hasher, bytes, (size_t)size, err);
     const bool over = state->hash->hashed + size == load->plan->items[item].size;
     if (status == COFFER_OK && over) {
-        status = digest_judge(load, item, err);
+        status = digest_judge(load, item, load->states[item].hash->hasher, err);
     }
     if (status != COFFER_OK) {
         return status;

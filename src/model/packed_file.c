@@ -210,7 +210,7 @@ uint64_t coffer__packed_file_tensor_size(const coffer__byte_source *source, uint
 bool coffer__packed_file_sha256(const coffer__byte_source *source, uint8_t digest[32])
 {
     const coffer__packed_view *view = coffer__packed_source_view(source);
-    if (view != NULL) {
+    if (view != NULL && digest != NULL) {
         memcpy(digest, view->sha256, sizeof view->sha256);
     }
     return view != NULL;

@@ -34,7 +34,12 @@ void coffer__packed_file_close(coffer__byte_source *source);
 /* Bytes of the packed file, and those of a tensor in it (0: it is not packed); `offset` is the tensor's in the original. */
 uint64_t coffer__packed_file_size(const coffer__byte_source *source);
 uint64_t coffer__packed_file_tensor_size(const coffer__byte_source *source, uint64_t offset, uint64_t size);
-/* The SHA-256 of the original, as it is recorded; false if none is. */
+/* The SHA-256 of the original, as it is recorded (NULL: not wanted); false if the source is of no packed file. */
 bool coffer__packed_file_sha256(const coffer__byte_source *source, uint8_t digest[32]);
+/* Fails with COFFER_ERR_NOT_PACKED, for a file that is plain. */
+coffer_status coffer__packed_file_plain(const coffer *model, size_t shard, coffer_error *err);
+/* The SHA-256 of a shard's file: of a packed one, of the original, all of which is decoded. */
+coffer_status coffer__shard_sha256(const coffer *model, size_t shard, const coffer_digest_options *options,
+                                   uint8_t digest[32], coffer_error *err);
 
 #endif

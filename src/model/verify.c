@@ -8,6 +8,7 @@
 #include "error.h"
 #include "model.h"
 #include "options.h"
+#include "packed_file.h"
 #include "record.h"
 #include "table.h"
 #include "transfer.h"
@@ -201,7 +202,13 @@ static coffer_status verify_read_shard(const verify_job *job, const coffer__shar
     if (recorded->algorithm != COFFER_NO_ALGORITHM) {
         return COFFER_OK;
     }
-    const coffer_status status = coffer__recorded_read(recorded, shard->table, &job->model->allocator, err);
+    coffer_status status = coffer__recorded_read(recorded, shard->table, &job->model->allocator, err);
+    if (status == COFFER_ERR_NO_DIGESTS && coffer__packed_file_sha256(&shard->source, NULL)) {
+        status =
+            coffer__fail(err, status,
+                         "what is packed records no digests of its tensors, so that none can be verified by itself; "
+                         "all of it can (coffer verify FILE)");
+    }
     return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
 }
 

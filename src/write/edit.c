@@ -344,7 +344,9 @@ static coffer_status edit_read_header_once(edit_job *job, coffer_error *err)
         }
     }
     job->old_size = status == COFFER_OK ? (size_t)coffer_table_data_offset(job->table) : 0;
-    return status == COFFER_OK ? coffer__packed_file_refuse(job->table, err) : status;
+    /* Of a packed file the metadata stay, but what follows its data may go. */
+    const bool only_cuts = job->fixes && !job->loose;
+    return status == COFFER_OK && !only_cuts ? coffer__packed_file_refuse(job->table, err) : status;
 }
 
 /* Whether a fault is one that is fixed and was not accepted yet. It is from now on. */

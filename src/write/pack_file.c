@@ -4,6 +4,7 @@
  * gives the plan; its chunks are encoded to learn their sizes, as the header stands before them; then they are encoded again,
  * decoded, compared and written. What is kept of a tensor in between is its plan and its index.
  */
+#include "pack_file.h"
 #include "alloc.h"
 #include "error.h"
 #include "hex.h"
@@ -14,6 +15,7 @@
 #include "packed_file.h"
 #include "text.h"
 #include "thread_pool.h"
+#include "writer_own.h"
 
 #include <string.h>
 
@@ -48,7 +50,8 @@ struct file_job {
     const coffer *model;
     const coffer__shard *shard;
     coffer_pack_options options;
-    file_packed *tensors; /* of the shard's table */
+    const coffer__os_info *only; /* the file that the new one may replace; NULL: any */
+    file_packed *tensors;        /* of the shard's table */
     size_t count;
     coffer_writer *writer;
     file_area **areas; /* of the workers */
@@ -316,13 +319,11 @@ static coffer_status file_set_key(const file_job *job, coffer_header *header, bo
 {
     char text[2 + 20 + 1 + 64];
     uint8_t digest[32] = { 0 };
-    const coffer__transfer_op row = {
-        .source = &job->shard->source, .size = job->shard->source.size, .algorithm = COFFER_SHA256, .digest = digest
-    };
-    const coffer__transfer_options transfer = { .allocator = &job->model->allocator,
-                                                .progress = job->options.progress,
-                                                .progress_ctx = job->options.progress_ctx };
-    const coffer_status status = digested ? coffer__transfer(&row, 1, &transfer, err) : COFFER_OK;
+    coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+    hashing.progress = job->options.progress;
+    hashing.progress_ctx = job->options.progress_ctx;
+    const size_t shard = (size_t)(job->shard - job->model->shards);
+    const coffer_status status = digested ? coffer__shard_sha256(job->model, shard, &hashing, digest, err) : COFFER_OK;
     if (status != COFFER_OK) {
         return status;
     }
@@ -421,6 +422,9 @@ static coffer_status file_make(file_job *job, coffer_header *header, const char 
         return COFFER_OK;
     }
     status = coffer_writer_open(&job->writer, header, path, &writing, err);
+    if (status == COFFER_OK && job->only != NULL) {
+        coffer__sink_path_only(&job->writer->sink, job->only);
+    }
     return status == COFFER_OK ? file_write(job, err) : status;
 }
 
@@ -497,35 +501,39 @@ static coffer_status file_check(const coffer *model, size_t shard, coffer_error 
     return COFFER_OK;
 }
 
-coffer_status coffer_pack_shard(const coffer *model, size_t shard, const char *path, const coffer_pack_options *options,
-                                coffer_pack_result *result, coffer_error *err)
+coffer_status coffer__pack_file(const coffer *model, size_t shard, const char *path, const coffer_pack_options *options,
+                                const coffer__os_info *only, coffer_pack_result *result, coffer_error *err)
 {
-    coffer_pack_result own = { 0 };
-    if (model == NULL || shard >= model->shard_count) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model is NULL, or has no such file");
-    }
-    file_job job = { .model = model, .shard = &model->shards[shard] };
-    coffer_status status = coffer__options_copy(&job.options, sizeof job.options, options, err);
-    if (status == COFFER_OK) {
-        status = coffer__shard_refuse_foreign(job.shard, err);
-    }
-    if (status == COFFER_OK) {
-        status = file_check(model, shard, err);
-    }
+    file_job job = { .model = model, .shard = &model->shards[shard], .options = *options, .only = only };
+    coffer_pack_result own = { .original_size = job.shard->source.size };
+    coffer_status status = file_check(model, shard, err);
     if (status == COFFER_OK) {
         status = file_begin(&job, err);
     }
     if (status == COFFER_OK) {
-        own.original_size = job.shard->source.size;
         own.tensor_count = job.count;
         status = file_pack(&job, path, &own, err);
     }
     file_close(&job);
-    if (status != COFFER_OK) {
-        return coffer__fail_path(err, status, coffer_shard_path(model, shard));
-    }
-    if (result != NULL) {
+    if (status == COFFER_OK && result != NULL) {
         *result = own;
     }
-    return COFFER_OK;
+    return status;
+}
+
+coffer_status coffer_pack_shard(const coffer *model, size_t shard, const char *path, const coffer_pack_options *options,
+                                coffer_pack_result *result, coffer_error *err)
+{
+    coffer_pack_options known;
+    if (model == NULL || shard >= model->shard_count) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model is NULL, or has no such file");
+    }
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status == COFFER_OK) {
+        status = coffer__shard_refuse_foreign(&model->shards[shard], err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__pack_file(model, shard, path, &known, NULL, result, err);
+    }
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, coffer_shard_path(model, shard));
 }

@@ -735,6 +735,17 @@ static bool rewrite_has_superseded(const coffer_rewrite *rewrite)
     return sharded != NULL && sharded->superseded > 0;
 }
 
+/* Whether headers are to change that are within what is packed, or files that are plain are to be packed. */
+static bool rewrite_packs(const coffer_rewrite *rewrite)
+{
+    size_t packed = 0;
+    for (size_t i = 0; i < rewrite->model->shard_count; i++) {
+        packed += coffer_shard_is_packed(rewrite->model, i);
+    }
+    return (packed > 0 && rewrite_has_new_headers(rewrite)) ||
+           (rewrite->options.packed && packed < rewrite->model->shard_count);
+}
+
 /* Why new files have to be written, in the order of the reasons. Headers alone can change where the tensors stay; in several
    files only if these keep their own names, by which the index and a commit find them. */
 static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
@@ -748,7 +759,8 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
         ((rewrite->renamed || rewrite->options.drop_superseded) && rewrite_has_superseded(rewrite))) {
         return COFFER_REWRITE_FOR_DATA;
     }
-    if (rewrite->layout.format != format || (rewrite->renamed && !coffer__edit_can_rename(format))) {
+    if (rewrite->layout.format != format || rewrite_packs(rewrite) ||
+        (rewrite->renamed && !coffer__edit_can_rename(format))) {
         return COFFER_REWRITE_FOR_FORMAT;
     }
     if (rewrite_has_other_digests(rewrite) || (rewrite->renamed && rewrite_records_names(rewrite))) {

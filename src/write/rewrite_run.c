@@ -21,6 +21,7 @@ static coffer_status rewrite_open_file(const coffer_rewrite *rewrite, coffer__re
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.sync = rewrite->options.sync;
     options.digests = rewrite->digests;
+    options.packed = rewrite->options.packed;
     /* If another program saves there in between, its file must not be lost. In place, finishing fails
        with COFFER_ERR_CHANGED instead. */
     options.replaces = rewrite->options.output == NULL ? rewrite->model : NULL;
@@ -49,6 +50,7 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     files.max_header_size = rewrite->layout.max_header_size;
     files.empty_metadata = rewrite->layout.empty_metadata;
     files.format = rewrite->layout.format;
+    files.packed = options->packed;
     /* Headers are written into files that others have, which is durable in any case. */
     files.sync = rewrite->publishes_headers ? COFFER_SYNC_ALWAYS : options->sync;
     /* Those of tensors stay where only headers change, and so do the index's. */

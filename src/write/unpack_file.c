@@ -69,8 +69,7 @@ coffer_status coffer_unpack_shard(const coffer *model, size_t shard, const char 
         return status;
     }
     if (!coffer_shard_is_packed(model, shard)) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "the file is not packed");
-        return coffer__fail_path(err, COFFER_ERR_ARGUMENT, coffer_shard_path(model, shard));
+        return coffer__packed_file_plain(model, shard, err);
     }
     coffer__byte_sink sink;
     status = coffer__sink_path(&sink, &model->allocator, path, known.sync, false, err);
@@ -103,8 +102,7 @@ uint64_t coffer_shard_stored_size(const coffer *model, size_t shard)
 
 bool coffer_shard_is_packed(const coffer *model, size_t shard)
 {
-    uint8_t digest[32];
-    return shard < model->shard_count && coffer__packed_file_sha256(&model->shards[shard].source, digest);
+    return shard < model->shard_count && coffer__packed_file_sha256(&model->shards[shard].source, NULL);
 }
 
 uint64_t coffer_tensor_stored_size(const coffer *model, const coffer_tensor *tensor)

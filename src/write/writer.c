@@ -24,6 +24,7 @@
 #include "options.h"
 #include "os.h"
 #include "output_target.h"
+#include "pack_file.h"
 #include "parts.h"
 #include "sink.h"
 #include "sort.h"
@@ -155,6 +156,17 @@ static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_
     return COFFER_OK;
 }
 
+/* What packing needs to know when the file is complete. */
+static void writer_keep_options(coffer_writer *writer, const coffer_writer_options *options)
+{
+    writer->packed = options->packed;
+    writer->sync = options->sync;
+    writer->replaces = options->replaces != NULL;
+    if (writer->replaces) {
+        writer->old = *coffer__source_seen(&options->replaces->shards->source);
+    }
+}
+
 /* Opens the sink and writes the header there, unless it must wait for the digests in it. The size
    is announced before the first byte, so a disk that is too full is found now, unless the sink
    keeps holes and therefore waits. On failure the sink may be open; coffer_writer_free then
@@ -167,6 +179,7 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     if (status != COFFER_OK) {
         return status;
     }
+    writer_keep_options(writer, options);
     /* The header was validated when it was built, so its end and the data's add up. */
     const uint64_t file_size = coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table);
     /* Space is not reserved before the first data come: only then is it known whether they have
@@ -208,6 +221,9 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     if (status != COFFER_OK) {
         return status;
     }
+    if (options->packed && coffer_table_format(table) != COFFER_FORMAT_SAFETENSORS) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only safetensors files can be packed");
+    }
     coffer_writer *made = writer_new(&table->allocator, target->path);
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a writer");
@@ -233,6 +249,9 @@ static coffer_status writer_check_options(const coffer_writer_options *options, 
 {
     if ((unsigned)options->sync > COFFER_SYNC_NEVER) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
+    }
+    if (options->packed && (target->path == NULL || options->in_place)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `packed` needs a path, and excludes in_place");
     }
     const coffer *replaces = options->replaces;
     if (replaces == NULL) {
@@ -1045,19 +1064,41 @@ bool coffer__writer_can_be_checked(const coffer_writer *writer)
     return writer->sink.ops->lend != NULL;
 }
 
-/* Opens the complete file as a model, and shows it. Its header is as large as the writer was told that it may be. */
-static coffer_status writer_show(const coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
+/* Opens the complete file as a model. Its header is as large as the writer was told that it may be. */
+static coffer_status writer_open_written(const coffer_writer *writer, coffer **written, coffer_error *err)
 {
-    coffer *written = NULL;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     const uint64_t begin = coffer_table_data_offset(writer->table);
     options.allocator = &writer->allocator;
     options.access = COFFER_READ;
     options.max_header_size = begin;
-    coffer_status status = coffer_open_fd(&written, writer->sink.ops->lend(&writer->sink), 0,
-                                          begin + coffer_table_data_size(writer->table), &options, err);
+    return coffer_open_fd(written, writer->sink.ops->lend(&writer->sink), 0,
+                          begin + coffer_table_data_size(writer->table), &options, err);
+}
+
+static coffer_status writer_show(const coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
+{
+    coffer *written = NULL;
+    coffer_status status = writer_open_written(writer, &written, err);
     if (status == COFFER_OK) {
         status = check->look(check->ctx, written, err);
+        coffer_close(written);
+    }
+    return status;
+}
+
+/* Publishes the complete file packed, in the place of the plain one, which coffer_writer_free discards. */
+static coffer_status writer_pack(const coffer_writer *writer, coffer_error *err)
+{
+    coffer *written = NULL;
+    coffer_pack_options options = COFFER_PACK_OPTIONS_INIT;
+    options.sync = writer->sync;
+    options.progress = writer->sink.progress;
+    options.progress_ctx = writer->sink.progress_ctx;
+    coffer_status status = writer_open_written(writer, &written, err);
+    if (status == COFFER_OK) {
+        status =
+            coffer__pack_file(written, 0, writer->path, &options, writer->replaces ? &writer->old : NULL, NULL, err);
         coffer_close(written);
     }
     return status;
@@ -1087,6 +1128,10 @@ coffer_status coffer__writer_finish_checked(coffer_writer *writer, const coffer_
     }
     if (status != COFFER_OK) {
         return err == NULL || err->path[0] != '\0' ? status : coffer__writer_fail(writer, status, err);
+    }
+    if (writer->packed) {
+        status = writer_pack(writer, err);
+        return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
     }
     /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
     writer->sink_open = false;

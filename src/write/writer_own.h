@@ -23,6 +23,10 @@ struct coffer_writer {
     bool sink_open; /* neither published nor discarded */
     char *path;     /* as it was named; NULL when there is none */
     size_t path_size;
+    bool packed;   /* the file is packed when it is complete; what follows is for that */
+    bool replaces; /* only `old` may be replaced */
+    coffer__os_info old;
+    coffer_sync sync;
     coffer__mutex mutex; /* guards everything below */
     coffer__writer_digests digests;
     coffer__spans spans; /* of the file, what was written or is being written; the header is not in it */

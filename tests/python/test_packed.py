@@ -81,18 +81,116 @@ def test_what_cannot_stay_packed_says_so(tmp_path):
     path = FOLDER / "ok__bf16_raw_huff.safetensors"
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(path.read_bytes())
-    for arguments in (["meta", copy, "--set", "a=b"], ["pack", copy, "-o", tmp_path / "new"]):
+    for arguments in (["meta", copy, "--set", "a=b", "--insert"], ["hash", "--write", copy], ["pack", copy, "-o", tmp_path / "new"]):
         result = coffer(*arguments)
         assert result.returncode != 0 and "packed" in result.stderr, arguments
     assert copy.read_bytes() == path.read_bytes()
     assert coffer("unpack", copy).returncode == 2
-    assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode != 0
+    assert coffer("unpack", tmp_path / "none", "-o", tmp_path / "new").returncode == 3
 
 
-def test_a_rewrite_says_that_what_it_writes_is_not_packed(tmp_path):
-    result = coffer("align", FOLDER / "ok__bf16_raw_huff.safetensors", "-o", tmp_path / "aligned.safetensors")
+def plain_file(path):
+    """A file of an empty tensor, one that is packed, and one that is too small for it."""
+    rng = random.Random(8)
+    values = b"".join(struct.pack("BB", rng.randrange(256), rng.choice([56, 59, 60, 187])) for _ in range(50000))
+    header = json.dumps({"empty": {"dtype": "F32", "shape": [0, 3], "data_offsets": [0, 0]},
+                         "large": {"dtype": "BF16", "shape": [50000], "data_offsets": [0, 100000]},
+                         "small": {"dtype": "U8", "shape": [5], "data_offsets": [100000, 100005]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + values + b"small")
+    return path
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """A packed file, and what was packed."""
+    plain = plain_file(tmp_path / "plain.safetensors")
+    path = tmp_path / "packed.safetensors"
+    assert coffer("pack", plain, "-o", path).returncode == 0
+    return path, plain
+
+
+def test_what_is_done_already_exits_with_1(packed, tmp_path):
+    path, plain = packed
+    for arguments, name in ((["pack", path], "PACKED"), (["unpack", plain], "NOT_PACKED")):
+        result = coffer(*arguments, "-o", tmp_path / "new", "--json")
+        assert (result.returncode, json.loads(result.stdout)["error"]["name"]) == (1, name)
+        assert not (tmp_path / "new").exists()
+
+
+def test_ls_shows_both_sizes(packed):
+    path, plain = packed
+    assert "packed" in coffer("ls", path).stdout and "packed" not in coffer("ls", plain).stdout
+    assert "stored" in coffer("ls", "--long", path).stdout
+    rows = {row["name"]: row for row in json.loads(coffer("ls", "--json", path).stdout)["tensors"]}
+    assert rows["large"]["size"] == 100000 > rows["large"]["packed_size"] and rows["large"]["packed_as"] == "values"
+    assert "packed_size" not in rows["small"] and "packed_size" not in rows["empty"]
+    lines = [line.split("\t") for line in coffer("ls", "--tsv", path).stdout.splitlines()]
+    assert lines[0][-1] == "stored"
+    assert {line[0]: int(line[-1]) for line in lines[1:]} == {"empty": 0, "large": rows["large"]["packed_size"], "small": 5}
+
+
+def test_verify_compares_the_original(packed):
+    path, plain = packed
+    result = coffer("verify", path)
+    assert result.returncode == 0 and "the whole original, sha256" in result.stdout
+    result = coffer("verify", "--tensor", "large", path)
+    assert result.returncode == 1 and "hash --write" not in result.stdout + result.stderr
+    assert coffer("load", "--verify", path).returncode == 1
+    assert coffer("hash", "--write", plain).returncode == 0
+    assert coffer("pack", plain, "-o", path, "-f").returncode == 0
+    result = coffer("verify", path)
+    assert result.returncode == 0 and "3 tensors" in result.stdout and "the whole original" in result.stdout
+    assert coffer("load", "--verify", path).returncode == 0  # one tensor is empty
+
+
+def test_another_sha256_is_noticed(packed):
+    path, _ = packed
+    content = path.read_bytes()
+    at = content.index(b'"1:') + len(b'"1:100') + 16
+    for place in (at + 20, content.index(b"BF16") - 30):  # the digest itself, and a byte of the original's header
+        changed = bytearray(content)
+        changed[place] = ord("1") if changed[place] != ord("1") else ord("2")
+        path.write_bytes(changed)
+        assert coffer("verify", path).returncode == 1, place
+        assert coffer("check", "--data", path).returncode == 1, place
+
+
+def test_bytes_after_the_end_are_cut_off(packed):
+    path, _ = packed
+    content = path.read_bytes()
+    path.write_bytes(content + b"more")
+    result = coffer("check", path)
+    assert result.returncode == 1 and "meta --fix" in result.stdout
+    assert coffer("meta", "--fix", path).returncode == 0
+    assert path.read_bytes() == content
+
+
+def test_what_is_written_from_a_packed_file_is_packed(packed, tmp_path):
+    path, plain = packed
+    new = tmp_path / "new.safetensors"
+    for arguments in (["align"], ["drop", "small"], ["rename", "large=huge"], ["cast", "large=F32"], ["merge"], ["meta", "--set", "a=b"]):
+        command, *rest = arguments
+        if command == "meta":
+            new.write_bytes(path.read_bytes())
+            result = coffer(command, new, *rest)
+        else:
+            result = coffer(command, path, *rest, "-o", new, "-f")
+        assert result.returncode == 0, result.stderr
+        assert coffer("verify", new).returncode == 0 and "packed" in coffer("info", new).stdout, arguments
+        same = tmp_path / "same.safetensors"
+        same.write_bytes(plain.read_bytes())
+        assert coffer(command, same, *rest, *([] if command == "meta" else ["-o", tmp_path / "other.safetensors", "-f"])).returncode == 0
+        other = same if command == "meta" else tmp_path / "other.safetensors"
+        assert coffer("unpack", new, "-o", tmp_path / "back.safetensors", "-f").returncode == 0
+        assert coffer("diff", other, tmp_path / "back.safetensors").returncode == 0, arguments
+    assert coffer("split", path, "-o", tmp_path / "parts", "--max-shard-size", "50KB").returncode == 0
+    assert "packed" in coffer("info", tmp_path / "parts").stdout
+    assert coffer("diff", tmp_path / "parts", plain).returncode == 0
+
+
+def test_another_format_is_written_plain_and_said_to_be(packed, tmp_path):
+    result = coffer("convert", packed[0], "-o", tmp_path / "model.bt")
     assert result.returncode == 0 and "is packed; what is written is not" in result.stderr, result.stderr
-    assert coffer("unpack", tmp_path / "aligned.safetensors", "-o", tmp_path / "new").returncode != 0
 
 
 def test_a_file_that_is_cut_is_not_opened_in_part(tmp_path):

@@ -94,7 +94,7 @@ LINES = [
     "load model.safetensors", "devices", "verify types.safetensors damaged.safetensors", "merge-lora model.safetensors adapters/one -o adapted.safetensors",
     "extract-lora model.safetensors cast.safetensors -o extracted --rank 2 -n", "report model.safetensors -o r.html --page page.html",
     "pack model.safetensors -o packed.safetensors", "unpack packed.safetensors -o unpacked.safetensors", "info packed.safetensors",
-    "pack several/two -o packed", "info packed",
+    "pack several/two -o packed", "info packed", f"ls {ROOT}/tests/vectors/packed/ok__bf16_raw_huff.safetensors",
     "add-lora adapters/one adapters/one -o added -n",
 ]
 

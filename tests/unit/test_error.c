@@ -140,6 +140,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_PACK_STREAM,
         COFFER_ERR_PACK_CHECKSUM,
         COFFER_ERR_PACK_FILE,
+        COFFER_ERR_NOT_PACKED,
     };
     const size_t count = sizeof codes / sizeof codes[0];
     for (size_t i = 0; i < count; i++) {

@@ -50,10 +50,9 @@ static void fill(size_t i, uint8_t *bytes, size_t size)
     }
 }
 
-static void write_plain(void)
+static coffer_header *declare(void)
 {
     coffer_header *header = NULL;
-    coffer_writer *writer = NULL;
     assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_header_set_metadata(header, "format", 6, "p\"\\\xC3\xBC", 5, NULL), COFFER_OK);
     for (size_t i = 0; i < TENSOR_COUNT; i++) {
@@ -61,7 +60,18 @@ static void write_plain(void)
                                            TENSORS[i].shape, TENSORS[i].rank, NULL),
                          COFFER_OK);
     }
-    assert_int_equal(coffer_writer_open(&writer, header, PLAIN, NULL, NULL), COFFER_OK);
+    return header;
+}
+
+/* `replaces`: the model whose file may be there, or NULL. */
+static coffer_status write_file(const char *path, bool packed, const coffer *replaces, coffer_error *err)
+{
+    coffer_header *header = declare();
+    coffer_writer *writer = NULL;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.packed = packed;
+    options.replaces = replaces;
+    assert_int_equal(coffer_writer_open(&writer, header, path, &options, NULL), COFFER_OK);
     for (size_t i = 0; i < TENSOR_COUNT; i++) {
         const size_t size = (size_t)coffer_header_at(header, i)->size;
         uint8_t *bytes = malloc(size + 1);
@@ -69,9 +79,10 @@ static void write_plain(void)
         assert_int_equal(coffer_writer_write(writer, i, 0, bytes, size, NULL), COFFER_OK);
         free(bytes);
     }
-    assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
+    const coffer_status status = coffer_writer_finish(writer, err);
     coffer_writer_free(writer);
     coffer_header_free(header);
+    return status;
 }
 
 static coffer *open_file(const char *path)
@@ -122,7 +133,7 @@ static int set_up(void **state)
 {
     (void)state;
     work_dir_make();
-    write_plain();
+    assert_int_equal(write_file(PLAIN, false, NULL, NULL), COFFER_OK);
     pack_with(1, PACKED, NULL);
     return 0;
 }
@@ -270,12 +281,15 @@ static void test_refused(void **state)
     (void)state;
     coffer_error err;
     coffer *packed = open_file(PACKED);
+    assert_int_equal(coffer_verify_packed(packed, 0, NULL, &err), COFFER_OK);
     assert_int_equal(coffer_pack_shard(packed, 0, BACK, NULL, NULL, &err), COFFER_ERR_PACKED);
     assert_null(coffer_data(packed, coffer_at(packed, 0), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     coffer_close(packed);
     coffer *plain = open_file(PLAIN);
-    assert_int_equal(coffer_unpack_shard(plain, 0, BACK, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_unpack_shard(plain, 0, BACK, NULL, &err), COFFER_ERR_NOT_PACKED);
+    assert_int_equal(coffer_verify_packed(plain, 0, NULL, &err), COFFER_ERR_NOT_PACKED);
+    assert_int_equal(coffer_verify_packed(plain, 1, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_pack_shard(plain, 1, BACK, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_false(coffer_shard_is_packed(plain, 0));
     assert_int_equal(coffer_shard_stored_size(plain, 0), coffer_shard_size(plain, 0));
@@ -351,13 +365,124 @@ static void test_every_byte_of_a_tensor(void **state)
     free(bytes);
 }
 
+static void test_a_writer_packs(void **state)
+{
+    (void)state;
+    coffer_error err;
+    assert_int_equal(write_file(BACK, true, NULL, &err), COFFER_OK);
+    assert_same_file(BACK, PACKED);
+    /* Its own file is replaced, and no other. */
+    coffer *model = open_file(BACK);
+    assert_int_equal(write_file(BACK, true, model, &err), COFFER_OK);
+    assert_same_file(BACK, PACKED);
+    assert_int_equal(write_file(BACK, true, model, &err), COFFER_ERR_CHANGED);
+    assert_string_equal(err.path, BACK);
+    assert_same_file(BACK, PACKED);
+    coffer_close(model);
+}
+
+static void test_what_cannot_be_packed_is_refused(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_writer *writer = NULL;
+    coffer_header *header = declare();
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.packed = true;
+    assert_int_equal(coffer_writer_open_fd(&writer, header, 1, &options, &err), COFFER_ERR_ARGUMENT);
+    options.in_place = true;
+    assert_int_equal(coffer_writer_open(&writer, header, BACK, &options, &err), COFFER_ERR_ARGUMENT);
+    options.in_place = false;
+    options.format = COFFER_FORMAT_BINTENSORS;
+    assert_int_equal(coffer_writer_open(&writer, header, BACK, &options, &err), COFFER_ERR_UNSUPPORTED);
+    assert_null(writer);
+    coffer_header_free(header);
+}
+
+/* Renames a tensor, in place or into `output`; how it is done. */
+static coffer_rewrite_way rename_in(const char *path, const char *output, bool packed, const char *from, const char *to)
+{
+    const coffer_rewrite_rule rule = { COFFER_REWRITE_RENAME_EXACT, COFFER_UNKNOWN_DTYPE, from, to };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_rewrite *rewrite = NULL;
+    coffer *model = open_file(path);
+    options.rules = &rule;
+    options.rule_count = 1;
+    options.output = output;
+    options.packed = packed;
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    const coffer_rewrite_way way = coffer_rewrite_summarize(rewrite)->way;
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    return way;
+}
+
+static void assert_is(const char *path, bool packed, const char *name)
+{
+    coffer *model = open_file(path);
+    assert_int_equal(coffer_shard_is_packed(model, 0), packed);
+    assert_non_null(coffer_find(model, name, strlen(name)));
+    assert_true(!packed || coffer_verify_packed(model, 0, NULL, NULL) == COFFER_OK);
+    coffer_close(model);
+}
+
+static void test_rewrites(void **state)
+{
+    (void)state;
+    assert_int_equal(rename_in(PACKED, BACK, true, "bf16", "other"), COFFER_REWRITE_FILES);
+    assert_is(BACK, true, "other");
+    assert_int_equal(rename_in(BACK, NULL, true, "other", "bf16"), COFFER_REWRITE_FILES);
+    assert_is(BACK, true, "bf16");
+    assert_int_equal(rename_in(BACK, NULL, true, "bf16", "bf16"), COFFER_REWRITE_NOTHING);
+    assert_int_equal(rename_in(BACK, NULL, false, "bf16", "other"), COFFER_REWRITE_FILES);
+    assert_is(BACK, false, "other");
+    /* Names do not change, but the file is to be packed. */
+    assert_int_equal(rename_in(BACK, NULL, true, "other", "other"), COFFER_REWRITE_FILES);
+    assert_is(BACK, true, "other");
+}
+
+static void test_several_files(void **state)
+{
+    (void)state;
+    coffer_header *header = declare();
+    coffer_model_writer *writer = NULL;
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    files.packed = true;
+    options.files = &files;
+    options.max_shard_size = 600000;
+    coffer *plain = open_file(PLAIN);
+    coffer_copy copies[TENSOR_COUNT];
+    for (size_t i = 0; i < TENSOR_COUNT; i++) {
+        copies[i] = (coffer_copy){ i, plain, coffer_find(plain, TENSORS[i].name, strlen(TENSORS[i].name)) };
+    }
+    assert_int_equal(coffer_model_writer_open(&writer, header, work_path("several.safetensors"), &options, NULL),
+                     COFFER_OK);
+    assert_int_equal(coffer_model_writer_copy(writer, copies, TENSOR_COUNT, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_model_writer_finish(writer, NULL), COFFER_OK);
+    coffer_model_writer_free(writer);
+    coffer_header_free(header);
+    coffer *model = open_file(work_path("several.safetensors.index.json"));
+    assert_true(coffer_shard_count(model) > 1);
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        assert_true(coffer_shard_is_packed(model, i));
+        assert_int_equal(coffer_verify_packed(model, i, NULL, NULL), COFFER_OK);
+    }
+    assert_int_equal(coffer_count(model), TENSOR_COUNT);
+    coffer_close(model);
+    coffer_close(plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_back), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_reads),      cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_load),
-        cmocka_unit_test(test_headers),    cmocka_unit_test(test_every_byte_of_a_tensor),
+        cmocka_unit_test(test_comes_back),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reads),          cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_headers),        cmocka_unit_test(test_every_byte_of_a_tensor),
+        cmocka_unit_test(test_a_writer_packs), cmocka_unit_test(test_what_cannot_be_packed_is_refused),
+        cmocka_unit_test(test_rewrites),       cmocka_unit_test(test_several_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -27,6 +27,7 @@ check_deterministic() {
     "$elsewhere/a checkout/bindings/js/wasm/build.sh" "$elsewhere/out"
     cmp "$elsewhere/out/coffer.wasm" "$package/build/coffer.wasm"
     cmp "$elsewhere/out/model.wasm" "$package/build/model.wasm"
+    cmp "$elsewhere/out/packed.wasm" "$package/build/packed.wasm"
 }
 
 if ! node=$(tools/build/setup.sh node); then

@@ -38,12 +38,14 @@ mkdirSync(generated, { recursive: true });
 writeFileSync(join(generated, "tables.ts"), tables(root));
 embed("coffer.wasm", "module.ts");
 embed("model.wasm", "model_module.ts");
+embed("packed.wasm", "packed_module.ts");
 
 rmSync(dist, { recursive: true, force: true });
 const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
 execFileSync(process.execPath, [tsc, "-p", here], { stdio: "inherit" });
 copyFileSync(join(built, "coffer.wasm"), join(dist, "coffer.wasm"));
 copyFileSync(join(built, "model.wasm"), join(dist, "model.wasm"));
+copyFileSync(join(built, "packed.wasm"), join(dist, "packed.wasm"));
 if (existsSync(join(built, "xxhash-license.txt"))) {
   copyFileSync(join(built, "xxhash-license.txt"), join(dist, "xxhash-license.txt"));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The WebAssembly modules: the same code that the C library has. One is for headers and is loaded at once; the other reads
- * indices, plans slices, decodes values and computes digests, and is loaded when something of it is wanted. An instance does
- * one job at a time; jobs that wait for bytes keep theirs, and others take another one. The modules import nothing, so nothing calls back.
+ * The WebAssembly modules: the same code that the C library has. One is for headers and is loaded at once; another reads
+ * indices, plans slices, decodes values and computes digests, and the third decodes packed tensors: these are loaded when
+ * something of them is wanted. An instance does one job at a time; jobs that wait for bytes keep theirs, and others take another one. The modules import nothing, so nothing calls back.
  *
  * wasm/js.h is the other side: the layout of its js_answer is the offsets below.
  */
@@ -10,7 +10,7 @@ import { CofferError, codeOf } from "./errors.js";
 import { MODULE } from "./generated/module.js";
 import { integer, integerAt } from "./integers.js";
 
-/** What both modules export. */
+/** What all modules export. */
 interface CommonExports {
   readonly memory: WebAssembly.Memory;
   coffer_js_alloc(size: number): number;
@@ -56,6 +56,20 @@ interface ModelExports extends CommonExports {
   coffer_js_numbers_finish(): number;
   coffer_js_numbers_new(dtype: number): number;
   coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
+}
+
+/** packed.wasm */
+interface PackedExports extends CommonExports {
+  coffer_js_packed(
+    head: number,
+    index: number,
+    dtype: number,
+    size: bigint,
+    offset: bigint,
+    storedSize: bigint,
+  ): number;
+  coffer_js_packed_chunk(chunk: bigint, bytes: number, elements: number): number;
+  coffer_js_packed_zeros(bytes: number, size: number): number;
 }
 
 export const NEED_MORE = 1;
@@ -326,9 +340,12 @@ class Instances<Exports extends CommonExports> {
 
 export type Core = Instance<CoreExports>;
 export type ModelCore = Instance<ModelExports>;
+export type PackedCore = Instance<PackedExports>;
 
 const cores = new Instances<CoreExports>(() => Promise.resolve(MODULE));
 const modelCores = new Instances<ModelExports>(async () => (await import("./generated/model_module.js")).MODULE);
+
+const packedCores = new Instances<PackedExports>(async () => (await import("./generated/packed_module.js")).MODULE);
 
 /** Does a job with an instance of coffer.wasm. */
 export function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<T> {
@@ -340,20 +357,25 @@ export function withModelCore<T>(job: (core: ModelCore) => T | Promise<T>): Prom
   return modelCores.with(job);
 }
 
+/** Does a job with an instance of packed.wasm. */
+export function withPackedCore<T>(job: (core: PackedCore) => T | Promise<T>): Promise<T> {
+  return packedCores.with(job);
+}
+
 /**
  * Uses a module that was compiled elsewhere (for one, of `libcoffer/coffer.wasm`) instead of the one that the package
- * carries within. To be called before anything else. `which` is "model" for the module that is loaded later
- * (`libcoffer/model.wasm`).
+ * carries within. To be called before anything else. `which` is "model" or "packed" for the modules that are loaded later
+ * (`libcoffer/model.wasm`, `libcoffer/packed.wasm`).
  */
 export function useModule(
   module: WebAssembly.Module | Promise<WebAssembly.Module>,
-  which: "coffer" | "model" = "coffer",
+  which: "coffer" | "model" | "packed" = "coffer",
 ): void {
   const kind = Object.prototype.toString.call(module);
   if (kind !== "[object WebAssembly.Module]" && kind !== "[object Promise]") {
     throw new TypeError("useModule takes a compiled WebAssembly.Module, or a promise of one");
   }
-  (which === "model" ? modelCores : cores).use(module);
+  ({ coffer: cores, model: modelCores, packed: packedCores }[which] ?? cores).use(module);
 }
 
 /**

@@ -23,6 +23,7 @@ import { NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
 import { digestOf, isAlgorithm, withFastHasher, withHasher, type Algorithm, type Hasher } from "./hashes.js";
 import { product, sum, type Integer } from "./integers.js";
 import { compareBytes } from "./order.js";
+import { PackedSource, readFile } from "./packed.js";
 import { inParallel } from "./pieces.js";
 import { placeOf, type Openable, type Opened, type Place } from "./places.js";
 import { placeOf as spanPlace, planSlice, spans, type Index } from "./runs.js";
@@ -36,7 +37,7 @@ import {
 } from "./shards.js";
 import type { Source } from "./source.js";
 import type { HttpOptions } from "./source_http.js";
-import { readTable, type Format, type Note, type Table, type TableOptions } from "./table.js";
+import type { Format, Note, Table, TableOptions } from "./table.js";
 
 export interface OpenOptions extends TableOptions, HttpOptions {
   /** Headers of a model of several files that are read at once; 16 without it. */
@@ -79,6 +80,8 @@ export interface ModelFile {
   readonly name: string;
   /** In bytes; undefined where a server does not say. */
   readonly size: number | undefined;
+  /** Of a packed file, the bytes that it has as it is stored; everything else is of the file that was packed. */
+  readonly packedSize: number | undefined;
   readonly format: Format;
   /** Where the data begin, and how many bytes they are. */
   readonly dataOffset: number;
@@ -256,6 +259,7 @@ export class Model {
     this.files = shards.map(({ source, table }) => ({
       name: source.name,
       size: source.size,
+      packedSize: source instanceof PackedSource ? source.storedSize : undefined,
       format: table.format,
       dataOffset: table.dataOffset,
       dataSize: table.dataSize,
@@ -621,11 +625,12 @@ async function openFiles(
         throw await missing(cause, file, files, place);
       });
       sources[i] = source;
-      const table = await readPlainTable(source, options).catch(async (cause: unknown) => {
+      const read = await readFile(source, options).catch(async (cause: unknown) => {
         throw await missing(cause, file, files, place);
       });
+      sources[i] = read.source;
       options.progress?.(++opened, files.length);
-      return table;
+      return read.table;
     });
     const shards = await joined(sources, tables, index);
     if (index !== undefined) {
@@ -714,29 +719,14 @@ async function openGuess(place: Place, options: OpenOptions): Promise<Model> {
   throw new CofferError("NOT_FOUND", message, { path: place.name });
 }
 
-/** A file's table. Of a packed file it would have codes in the place of tensors, which this package does not decode. */
-async function readPlainTable(source: Source, options: OpenOptions): Promise<Table> {
-  const table = await readTable(source, options);
-  if (table.metadata?.some(([key]) => key === "coffer.packed")) {
-    throw new CofferError(
-      "PACKED",
-      "the file is packed, which this package does not read: unpack it first (coffer unpack)",
-      {
-        path: source.name,
-      },
-    );
-  }
-  return table;
-}
-
 async function openFile(file: string, place: Place, given: Source | undefined, options: OpenOptions): Promise<Model> {
   const source = given ?? (await place.open(file));
   if (file.endsWith(INDEX_ENDING)) {
     return openIndex(source, place, options);
   }
   try {
-    const table = await readPlainTable(source, options);
-    return new Model(source.name, await joined([source], [table]));
+    const read = await readFile(source, options);
+    return new Model(source.name, await joined([read.source], [read.table]));
   } catch (error) {
     await source.close?.();
     throw error;
@@ -774,7 +764,7 @@ export interface Report {
 
 /** Below this number an error is not about the file but about getting at it, and so are those of the network. */
 function isVerdict({ status }: CofferError): boolean {
-  return (status >= 20 && status < 80) || (status >= 120 && status < 130);
+  return (status >= 20 && status < 80) || (status >= 120 && status < 130) || (status >= 210 && status < 220);
 }
 
 /** Opens a model and looks for every kind of note. Throws only when it cannot be read. */

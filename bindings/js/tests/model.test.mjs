@@ -298,6 +298,7 @@ test("a server without ranges", async () => {
 const MODULES = [
   ["coffer.wasm", "exports.txt", 60_000, 25 * 1024],
   ["model.wasm", "model_exports.txt", 54_000, 26 * 1024],
+  ["packed.wasm", "packed_exports.txt", 20_000, 10 * 1024],
 ];
 
 for (const [file, exported, most, mostZipped] of MODULES) {

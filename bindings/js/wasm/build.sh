@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiles the library's sources and the shim to two WebAssembly modules.
+# Compiles the library's sources and the shim to three WebAssembly modules.
 #
 #   bindings/js/wasm/build.sh FOLDER       writes into FOLDER
 #   bindings/js/wasm/build.sh --options    tells how the shim is compiled, one option in a line, for clang-tidy
@@ -10,9 +10,10 @@
 #   model.wasm     what is wanted of a model besides: its index, slices and values of tensors, statistics
 #                  and comparisons of them, and digests; by XXH3 if
 #                  xxhash.h is there, whose licence is then in xxhash-license.txt
+#   packed.wasm    tensors of packed files, decoded
 #
 # It takes clang, lld and wasm-opt (binaryen): no C library, no emscripten. The same tools give the same bytes, wherever the
-# checkout lies. The modules import nothing, and export what exports.txt and model_exports.txt list; a test sees to that, and
+# checkout lies. The modules import nothing, and export what exports.txt, model_exports.txt and packed_exports.txt list; a test sees to that, and
 # to their size.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,8 +25,9 @@ compile=(
     -I "$root/include" -I "$root/src/core" -I "$root/src/format" -I "$here"
 )
 model_rooms=(-I "$root/src/hash" -I "$root/src/os" -I "$root/src/io" -I "$root/src/model")
+packed_rooms=(-I "$root/src/codec")
 if [ "$1" = --options ]; then
-    printf '%s\n' "${compile[@]:1}" "${model_rooms[@]}"
+    printf '%s\n' "${compile[@]:1}" "${model_rooms[@]}" "${packed_rooms[@]}"
     exit
 fi
 mkdir -p "$1"
@@ -79,4 +81,6 @@ make_module model -Os "${model_rooms[@]}" -isystem "$objects/xxhash" -- \
     "$root"/src/core/*.c "$root"/src/format/sniff.c "$root"/src/hash/{hash,sha256_portable,xxh3}.c \
     "$root"/src/model/{folder_names,index,missing,model_dir_name,names,shard_name}.c "$root"/src/io/path_text.c \
     "${shim[@]}" "$here"/js_{folder,hash,index,numbers,texts,values}.c
+make_module packed -O2 "${packed_rooms[@]}" -- "$root"/src/core/*.c \
+    "$root"/src/codec/{huffman,huffman_read,packed_head,packed_planes,unpack,xxh3_64}.c "${shim[@]}" "$here"/js_packed.c
 rm -rf "$objects"

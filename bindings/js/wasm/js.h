@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shim between the library on one side and JavaScript on the other. src/core.ts is its only caller. It makes two
+ * The shim between the library on one side and JavaScript on the other. src/core.ts is its only caller. It makes three
  * modules: coffer.wasm is for headers; model.wasm, which is loaded when something of it is wanted, reads indices, plans
- * slices, decodes values and computes digests.
+ * slices, decodes values and computes digests; packed.wasm decodes packed tensors, and is loaded when one is read.
  *
  * An instance of a module does one job at a time, from coffer_js_begin on: reading a header, building one, or a
  * question. Nothing is imported, so nothing is called back. Numbers of 64 bits cross the border as BigInt. Whatever has

@@ -502,6 +502,7 @@ def serialize_file(
     format: Format | None = None,
     digests: Algorithm | None = None,
     progress: Progress | None = None,
+    packed: bool = False,
 ) -> None:
     """Writes the same to a path (atomically) or a descriptor."""
 
@@ -515,6 +516,7 @@ def serialize_model(
     force: bool = False,
     digests: Algorithm | None = None,
     progress: Progress | None = None,
+    packed: bool = False,
 ) -> None:
     """Writes a model of as many files as it takes for none to have more than max_shard_size bytes of tensors (0: 5 GB), and
     their index; one file, at `path` itself, where that is enough. `force` takes away a file at `path` that is in the way."""
@@ -550,6 +552,7 @@ def copy_tensors(
     balanced: bool = False,
     force: bool = False,
     progress: Progress | None = None,
+    packed: bool = False,
 ) -> None:
     """Writes whole tensors of opened files, under the names given, to a file; with `max_shard_size` to as many as it asks for, and
     their index, as `serialize_model` does, `balanced` or not. Their bytes go from file to file."""
@@ -726,6 +729,7 @@ class Writer:
         format: Format | None = None,
         digests: Algorithm | None = None,
         progress: Progress | None = None,
+        packed: bool = False,
     ) -> Self: ...
     def write(self, name: str, data: Any, offset: int = 0) -> None:
         """Writes bytes of a tensor from its byte `offset` on: any buffer of bytes, as they are, or an array or a tensor of a framework,

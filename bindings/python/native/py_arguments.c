@@ -188,6 +188,7 @@ int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, con
     unsigned long long alignment = 0;
     unsigned long long slack = 0;
     int in_place = 0;
+    int packed = 0;
     const char *file_format = NULL;
     const char *digests = NULL;
     const coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
@@ -195,7 +196,7 @@ int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, con
     *writing = (py_writing){ .metadata = Py_None, .header = header, .options = options };
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &writing->own[0], &writing->own[1],
                                      &writing->metadata, &sync, &alignment, &slack, &in_place, &file_format, &digests,
-                                     &writing->progress) ||
+                                     &writing->progress, &packed) ||
         py_sync_from(state, sync, &writing->options.sync) < 0 ||
         py_format_from(state, file_format, &writing->header.format) < 0 ||
         py_algorithm_from(state, digests, &writing->options.digests) < 0) {
@@ -205,6 +206,7 @@ int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, con
     writing->header.slack = slack;
     writing->header.empty_metadata = writing->metadata != Py_None;
     writing->options.in_place = in_place != 0;
+    writing->options.packed = packed != 0;
     writing->options.progress = py_ask_signals;
     return 0;
 }

@@ -124,8 +124,8 @@ static int copy_run(const py_state *state, const copy_job *job)
 
 static int copy_arguments(const py_state *state, PyObject *args, PyObject *kwargs, copy_job *job)
 {
-    static char *names[] = { "tensors", "path",           "metadata", "sync",  "alignment", "slack", "digests",
-                             "format",  "max_shard_size", "balanced", "force", "progress",  NULL };
+    static char *names[] = { "tensors", "path",           "metadata", "sync",  "alignment", "slack",  "digests",
+                             "format",  "max_shard_size", "balanced", "force", "progress",  "packed", NULL };
     const coffer_model_writer_options model = COFFER_MODEL_WRITER_OPTIONS_INIT;
     const coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     py_writing *writing = &job->writing;
@@ -137,13 +137,14 @@ static int copy_arguments(const py_state *state, PyObject *args, PyObject *kwarg
     PyObject *limit = Py_None;
     int balanced = 0;
     int force = 0;
+    int packed = 0;
     writing->metadata = Py_None;
     writing->options = options;
     writing->options.progress = py_ask_signals;
     job->model = model;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKzzOppO:copy_tensors", names, &writing->own[0],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKzzOppOp:copy_tensors", names, &writing->own[0],
                                      &writing->own[1], &writing->metadata, &sync, &alignment, &slack, &digests, &format,
-                                     &limit, &balanced, &force, &writing->progress) ||
+                                     &limit, &balanced, &force, &writing->progress, &packed) ||
         py_sync_from(state, sync, &writing->options.sync) < 0 ||
         py_format_from(state, format, &writing->options.format) < 0 ||
         py_algorithm_from(state, digests, &writing->options.digests) < 0) {
@@ -153,6 +154,7 @@ static int copy_arguments(const py_state *state, PyObject *args, PyObject *kwarg
     job->model.max_shard_size = job->sharded ? PyLong_AsUnsignedLongLong(limit) : 0;
     job->model.balanced = balanced != 0;
     job->model.force = force != 0;
+    writing->options.packed = packed != 0;
     writing->options.alignment = alignment;
     writing->options.slack = slack;
     writing->options.empty_metadata = writing->metadata != Py_None;

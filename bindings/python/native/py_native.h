@@ -315,8 +315,9 @@ typedef struct py_writing {
     coffer_writer_options options;
 } py_writing;
 
-#define PY_WRITING_NAMES "metadata", "sync", "alignment", "slack", "in_place", "format", "digests", "progress", NULL
-#define PY_WRITING_FORMAT "OO|O$sKKpzzO:"
+#define PY_WRITING_NAMES                                                                                               \
+    "metadata", "sync", "alignment", "slack", "in_place", "format", "digests", "progress", "packed", NULL
+#define PY_WRITING_FORMAT "OO|O$sKKpzzOp:"
 int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, const char *format, char **names,
                     py_writing *writing);
 /* Adds all pairs of a mapping of str to str, or nothing for None. */

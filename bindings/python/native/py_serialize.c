@@ -264,8 +264,8 @@ static PyObject *job_to_model(const py_state *state, const serialize_job *job, c
 
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "path",     "metadata", "max_shard_size", "sync", "force",
-                             "digests", "progress", NULL };
+    static char *names[] = { "entries", "path",    "metadata", "max_shard_size", "sync",
+                             "force",   "digests", "progress", "packed",         NULL };
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *path = NULL;
@@ -275,12 +275,13 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     int force = 0;
     const char *digests = NULL;
     PyObject *progress = NULL;
+    int packed = 0;
     coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$KspzO:serialize_model", names, &entries, py_to_path, &path,
-                                     &metadata, &max_shard_size, &sync, &force, &digests, &progress) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$KspzOp:serialize_model", names, &entries, py_to_path, &path,
+                                     &metadata, &max_shard_size, &sync, &force, &digests, &progress, &packed) ||
         py_sync_from(state, sync, &files.sync) < 0 || py_algorithm_from(state, digests, &files.digests) < 0) {
         Py_XDECREF(path);
         return NULL;
@@ -291,6 +292,7 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     options.force = force != 0;
     options.files = &files;
     files.progress = py_ask_signals;
+    files.packed = packed != 0;
     PyObject *result = NULL;
     if (job_init(state, &job, entries, metadata, &header, COFFER_NO_ALGORITHM) == 0) {
         result = job_to_model(state, &job, PyBytes_AsString(path), &options, progress);

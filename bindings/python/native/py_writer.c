@@ -348,7 +348,8 @@ static PyObject *writer_nbytes(PyObject *self, void *closure)
 /* What help(coffer.Writer) shows; the first line becomes its signature. */
 static const char writer_doc[] =
     "Writer(path, tensors, metadata=None, *, sync='replace', alignment=0, slack=0, in_place=False, format=None, "
-    "digests=None, progress=None)\n--\n\nWrites a file piece by piece: every tensor is declared at first, then pieces "
+    "digests=None, progress=None, packed=False)\n--\n\nWrites a file piece by piece: every tensor is declared at "
+    "first, then pieces "
     "come in any order.\n\npath       str, bytes or os.PathLike; or a descriptor\ntensors    {name: (dtype, shape)}, "
     "or (name, dtype, shape) of each; dtypes by their names in files, \"F32\"\nmetadata   {str: str}\nsync       when "
     "the file is made durable: \"replace\", before it replaces an older one,\n           \"always\", or "
@@ -357,7 +358,9 @@ static const char writer_doc[] =
     "itself, where a rename cannot replace it, as in bind mounts: neither atomic nor\n           safe in a "
     "crash\nformat     \"safetensors\", which it is without, or \"bintensors\"\ndigests    \"sha256\" or \"xxh3-128\": "
     "record those of the tensors in the metadata, computed as pieces come, best in\n           order\nprogress   "
-    "called while bytes are made durable, with those that are and those of the file\n\nAs a context manager it "
+    "called while bytes are made durable, with those that are and those of the file\npacked     "
+    "pack the file when it is finished: fewer bytes, without loss, of which other programs know nothing\n\nAs a "
+    "context manager it "
     "finishes at the end of the block, and discards everything when the block raises.";
 
 static PyMethodDef writer_methods[] = {

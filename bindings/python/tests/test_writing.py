@@ -352,3 +352,39 @@ def test_several_files(tmp_path):
     assert raised.value.code == "SHADOWED"
     serialize_model(entries, tmp_path / "n.safetensors", max_shard_size=1, force=True)
     assert len(coffer.open(tmp_path / "n.safetensors.index.json").shards) == 3
+
+
+def test_packed(tmp_path):
+    values = {"w": np.random.default_rng(3).normal(0, 0.02, (300, 400)).astype(np.float32), "b": np.arange(5, dtype=np.int64)}
+    path, other, model = tmp_path / "packed.safetensors", tmp_path / "other.safetensors", tmp_path / "model.safetensors"
+    coffer.save_file(values, path, {"format": "np"}, packed=True)
+    assert path.stat().st_size < values["w"].nbytes * 0.9
+    with coffer.Writer(other, {name: ("F32" if name == "w" else "I64", value.shape) for name, value in values.items()}, packed=True) as writer:
+        for name, value in values.items():
+            writer.write(name, value)
+    with coffer.open(path) as file:
+        coffer.save_file({name: file[name] for name in file.keys()}, model, packed=True)  # noqa: SIM118
+    for file in (path, other, model):
+        assert file.stat().st_size < values["w"].nbytes * 0.9
+        loaded = coffer.load_file(file)
+        assert loaded.keys() == values.keys()
+        for name, value in values.items():
+            np.testing.assert_array_equal(loaded[name], value)
+
+
+def test_packed_models(tmp_path):
+    data = np.random.default_rng(4).normal(0, 0.02, (2, 200, 200)).astype(np.float32)
+    entries = [(str(i), "F32", (200, 200), data[i].tobytes()) for i in range(2)]
+    serialize_model(entries, tmp_path / "model.safetensors", max_shard_size=200000, packed=True)
+    files = sorted(tmp_path.glob("*.safetensors"))
+    assert len(files) == 2 and all(file.stat().st_size < 150000 for file in files)
+    with coffer.open(tmp_path / "model.safetensors.index.json") as file:
+        for i in range(2):
+            np.testing.assert_array_equal(file[str(i)].numpy(), data[i])
+
+
+def test_what_cannot_be_packed(arrays, tmp_path):
+    with pytest.raises(coffer.Error, match="in_place"):
+        coffer.Writer(tmp_path / "f.safetensors", {}, packed=True, in_place=True)
+    with pytest.raises(coffer.Error, match="needs a path"):
+        coffer.Writer(1, {}, packed=True)

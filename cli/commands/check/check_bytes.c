@@ -51,6 +51,7 @@ static bool next_hole(int fd, off_t from, off_t size, off_t *begin, off_t *end)
 }
 #endif
 
+/* `table` is that of the file's own bytes; NULL: of none that is known. */
 static void note_holes(int fd, const coffer_table *table, cli_note *note)
 {
     struct stat about;
@@ -61,7 +62,7 @@ static void note_holes(int fd, const coffer_table *table, cli_note *note)
     }
     while (!cli_interrupted() && next_hole(fd, end, about.st_size, &begin, &end)) {
         if (note->count++ == 0) {
-            const coffer_tensor *tensor = tensor_at(table, (uint64_t)begin);
+            const coffer_tensor *tensor = table == NULL ? NULL : tensor_at(table, (uint64_t)begin);
             note->offset = (uint64_t)begin;
             note->subject = tensor != NULL ? tensor->name : "";
         }
@@ -75,7 +76,7 @@ void check_holes(const coffer *model, check_bytes *found)
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
         const int fd = open(coffer_shard_path(model, i), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0) {
-            note_holes(fd, coffer_shard_table(model, i), &note);
+            note_holes(fd, coffer_shard_is_packed(model, i) ? NULL : coffer_shard_table(model, i), &note);
             close(fd);
         }
     }
@@ -111,6 +112,25 @@ static coffer_status look_at_tensor(const coffer *model, const coffer_tensor *te
         at += size;
     }
     return COFFER_OK;
+}
+
+static int stop(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx, (void)done, (void)total;
+    return cli_interrupted();
+}
+
+coffer_status check_packed(const coffer *model, coffer_error *err)
+{
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
+    coffer_status status = COFFER_OK;
+    options.progress = stop;
+    for (size_t i = 0; i < coffer_shard_count(model) && status == COFFER_OK; i++) {
+        if (coffer_shard_is_packed(model, i)) {
+            status = coffer_verify_packed(model, i, &options, err);
+        }
+    }
+    return status;
 }
 
 coffer_status check_zeros(const coffer *model, check_bytes *found, coffer_error *err)

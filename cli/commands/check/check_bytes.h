@@ -21,5 +21,7 @@ typedef struct check_bytes {
 void check_holes(const coffer *model, check_bytes *found);
 /* Reads each tensor up to its first byte that is not zero. */
 coffer_status check_zeros(const coffer *model, check_bytes *found, coffer_error *err);
+/* Decodes all of each packed file, and compares the SHA-256 of its original. */
+coffer_status check_packed(const coffer *model, coffer_error *err);
 
 #endif

@@ -143,7 +143,8 @@ static coffer_status look(void *ctx, cli_file *file)
         return cli_no_memory(&file->err);
     }
     check_holes(file->model, bytes);
-    return run->data ? check_zeros(file->model, bytes, &file->err) : COFFER_OK;
+    const coffer_status status = run->data ? check_packed(file->model, &file->err) : COFFER_OK;
+    return run->data && status == COFFER_OK ? check_zeros(file->model, bytes, &file->err) : status;
 }
 
 /* What is wrong with other files of a model than the one that its failure is about. */
@@ -241,7 +242,7 @@ static int run_check(cli *app, const cli_arguments *arguments)
 
 static const cli_option CHECK_OPTIONS[] = {
     { CLI_OPTION_STRICT, 0, "strict", NULL, "notes are failures too", NULL },
-    { CLI_OPTION_DATA, 0, "data", NULL, "also read the tensors' bytes: note tensors of zeros", NULL },
+    { CLI_OPTION_DATA, 0, "data", NULL, "also read the tensors' bytes: note zeros, unpack what is packed", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
@@ -265,7 +266,8 @@ const cli_command cli_check = {
              "model below it is checked, and skipped files are named.\n"
              "\n"
              "A hole in a file, which reads as zeros, is a note if the file system reports it; an interrupted\n"
-             "download into reserved space leaves holes. With --data tensors of zeros are notes, too.\n"
+             "download into reserved space leaves holes. With --data tensors of zeros are notes, too,\n"
+             "and of a packed file all is decoded, and the SHA-256 of the original compared.\n"
              "\n"
              "Exit code: 0 all conform, 1 some do not (or, with --strict, have notes), 3 some could not be read.\n",
     .options = CHECK_OPTIONS,

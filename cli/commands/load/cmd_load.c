@@ -341,11 +341,12 @@ static void measure_floor(const coffer *model, load_report *report)
 
 /* Bytes that do not match a digest have failed the load before; what is left are tensors of which no digest was
    recorded. */
-static int judge(cli *app, const cli_arguments *arguments, const load_report *report)
+static int judge(cli *app, const cli_arguments *arguments, const coffer *model, const load_report *report)
 {
     if (cli_given(arguments, CLI_OPTION_VERIFY) && report->tensors > 0 && !report->verified) {
-        cli_say_path(app, report->path,
-                     "not verified: the files do not record a digest for every tensor; coffer hash --write adds them");
+        cli_say_path(app, report->path, "not verified: the files do not record a digest for every tensor; %s",
+                     cli_is_packed(model) ? "of packed ones coffer verify compares the whole"
+                                          : "coffer hash --write adds them");
         return CLI_EXIT_NOT_CONFORMING;
     }
     return CLI_EXIT_OK;
@@ -375,7 +376,7 @@ static int load_model(cli *app, const cli_arguments *arguments, const coffer *mo
     } else {
         show_text(app, report);
     }
-    return judge(app, arguments, report);
+    return judge(app, arguments, model, report);
 }
 
 /* The device outlives the model and everything that was loaded to it; both may be NULL when they are closed. */

@@ -69,6 +69,29 @@ static bool is_foreign(const ls_selection *selection)
     return coffer_model_import(selection->model) != NULL;
 }
 
+/* Whether there is a column of how tensors are stored, where that is not as they are. */
+static bool tells_stored(const ls_selection *selection)
+{
+    return is_foreign(selection) || cli_is_packed(selection->model);
+}
+
+/* Bytes that a packed tensor takes in its file; 0 for a plain one. */
+static uint64_t packed_size(const ls_selection *selection, const coffer_tensor *tensor)
+{
+    const uint64_t stored = coffer_tensor_stored_size(selection->model, tensor);
+    return stored < tensor->size ? stored : 0;
+}
+
+static void put_packed(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
+{
+    char text[CLI_NUMBER_SIZE];
+    char cell[CLI_NUMBER_SIZE + 16];
+    const uint64_t size = packed_size(selection, tensor);
+    cli_bytes_text(text, size);
+    snprintf(cell, sizeof cell, "packed %s", text);
+    cli_columns_text(columns, size > 0 ? cell : "plain");
+}
+
 static void row(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
 {
     char stored[CLI_STORED_SIZE];
@@ -83,6 +106,8 @@ static void row(cli_columns *columns, const ls_selection *selection, const coffe
     if (is_foreign(selection)) {
         cli_stored_text(selection->model, tensor, stored);
         cli_columns_text(columns, stored);
+    } else if (cli_is_packed(selection->model)) {
+        put_packed(columns, selection, tensor);
     }
     if (!selection->all_columns) {
         return;
@@ -100,21 +125,22 @@ static void row(cli_columns *columns, const ls_selection *selection, const coffe
 static void head(cli_columns *columns, const ls_selection *selection)
 {
     static const char *const names[] = { "name", "dtype", "shape", "size", "elements", "offset", "file" };
-    static const char *const foreign[] = { "name", "dtype", "shape", "size", "stored as", "elements" };
+    static const char *const more[] = { "name", "dtype", "shape", "size", "stored", "elements", "offset", "file" };
     for (size_t i = 0; i < columns->count && selection->all_columns; i++) {
-        cli_columns_text(columns, (is_foreign(selection) ? foreign : names)[i]);
+        cli_columns_text(columns, (tells_stored(selection) ? more : names)[i]);
     }
 }
 
 static void text_rows(cli_output *out, const ls_selection *selection)
 {
-    const bool foreign = is_foreign(selection);
-    const size_t count = !selection->all_columns ? 4u + foreign : has_files(selection) ? 7 : 6;
+    const size_t sizes = tells_stored(selection) ? 5 : 4; /* columns up to how it is stored */
+    const size_t more = is_foreign(selection) ? 1 : has_files(selection) ? 3 : 2;
     cli_columns columns = { .out = out,
-                            .count = count,
+                            .count = selection->all_columns ? sizes + more : sizes,
                             .measuring = true,
-                            .right = { [4] = !foreign, [5] = true },
                             .styles = { [1] = CLI_CYAN, [3] = CLI_DIM } };
+    columns.right[sizes] = true;
+    columns.right[sizes + 1] = true;
     head(&columns, selection);
     for (size_t i = 0; i < selection->count; i++) {
         row(&columns, selection, coffer_at(selection->model, selection->order[i]));
@@ -144,6 +170,11 @@ static void json_tensor(cli_output *out, const ls_selection *selection, const co
     cli_json_number(out, tensor->size);
     if (is_foreign(selection)) {
         cli_json_stored(out, selection->model, tensor);
+    } else if (packed_size(selection, tensor) > 0) {
+        cli_json_key(out, "packed_size");
+        cli_json_number(out, packed_size(selection, tensor));
+        cli_json_key(out, "packed_as");
+        cli_json_string(out, "values");
     }
     if (has_files(selection)) {
         cli_json_key(out, "file");
@@ -171,8 +202,10 @@ static void json_rows(cli_output *out, const ls_selection *selection)
 static void tsv_rows(cli_output *out, const ls_selection *selection)
 {
     char stored[CLI_STORED_SIZE];
+    const bool packed = cli_is_packed(selection->model);
     cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize");
-    cli_put_text(out, is_foreign(selection) ? "\tstored\n" : has_files(selection) ? "\tfile\n" : "\n");
+    cli_put_text(out, tells_stored(selection) ? "\tstored" : "");
+    cli_put_text(out, has_files(selection) ? "\tfile\n" : "\n");
     for (size_t i = 0; i < selection->count && out->error == 0; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, selection->order[i]);
         cli_tsv_text_n(out, tensor->name, tensor->name_len);
@@ -184,6 +217,8 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
         if (is_foreign(selection)) {
             cli_stored_text(selection->model, tensor, stored);
             cli_tsv_text(out, stored);
+        } else if (packed) {
+            cli_tsv_number(out, coffer_tensor_stored_size(selection->model, tensor));
         }
         if (has_files(selection)) {
             cli_tsv_text(out, file_of(selection, tensor));

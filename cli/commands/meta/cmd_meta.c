@@ -135,8 +135,9 @@ static void way_text(const coffer_rewrite_summary *summary, bool dry_run, char *
     }
     cli_bytes_text(bytes, summary->size);
     snprintf(text, size, "; copied %s: %s", bytes,
-             summary->reason == COFFER_REWRITE_FOR_SHARDED ? "the files get other names, too"
-                                                           : "digests are recorded in all files, as in some of them");
+             summary->reason == COFFER_REWRITE_FOR_SHARDED  ? "the files get other names, too"
+             : summary->reason == COFFER_REWRITE_FOR_FORMAT ? "files are packed, and stay so"
+                                                            : "digests are recorded in all files, as in some of them");
 }
 
 /* "edited 3 files", which one word serves for a dry run and for what was done. */
@@ -166,6 +167,7 @@ static int change_files(changing *run, const coffer *model, bool dry_run)
     options.edits = run->edits;
     options.edit_count = run->count;
     options.follow_links = run->asked->follow_links;
+    options.packed = cli_is_packed(model);
     cli_progress_begin(&progress, run->app, "rewriting", 0);
     cli_progress_part part = { &progress, 0 };
     read.progress = cli_progress_call;
@@ -202,7 +204,10 @@ static int change_opened(changing *run, coffer *model, bool dry_run)
     if (model != NULL) {
         tell_edits(model, run->edits, run->count, run->changes);
     }
-    if (model != NULL && (dry_run || !cli_is_single_file(model, run->path))) {
+    /* What is packed has its metadata within; how they are to be edited in a plain file (--rewrite, --insert) does not apply. */
+    const bool packed =
+        model != NULL && cli_is_packed(model) && run->asked->mode != COFFER_EDIT_REWRITE && !run->asked->insert;
+    if (model != NULL && (dry_run || packed || !cli_is_single_file(model, run->path))) {
         const int changed = change_model(run, model, dry_run);
         coffer_close(model);
         return changed;

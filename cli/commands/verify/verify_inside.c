@@ -37,6 +37,11 @@ static void show_failure(const inside_job *job, const coffer_error *err)
     case COFFER_ERR_METADATA_DIGEST:
     case COFFER_ERR_TENSOR_DIGEST:
     case COFFER_ERR_CONTENT_DIGEST:
+    case COFFER_ERR_PACK_HEAD:
+    case COFFER_ERR_PACK_TABLE:
+    case COFFER_ERR_PACK_CODE:
+    case COFFER_ERR_PACK_STREAM:
+    case COFFER_ERR_PACK_CHECKSUM:
         verify_show_problem(run, path, NULL, "changed", err->message);
         break;
     default:
@@ -71,16 +76,34 @@ static coffer_status verify_tensors(const inside_job *job, bool all, coffer_erro
     return coffer_verify(job->model, all ? NULL : job->tensors, job->count, job->sound, &options, err);
 }
 
+/* All of a packed file, whose original has a digest whether or not its tensors have. */
+static coffer_status verify_packed(const inside_job *job, coffer_error *err)
+{
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
+    cli_progress_part part = { &job->run->progress, 0 };
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
+    return coffer_verify_packed(job->model, 0, &options, err);
+}
+
 static void run_job(const inside_job *job, bool all)
 {
     coffer_error err;
-    char how[120];
+    char how[160];
     verify_run *run = job->run;
+    const bool packed = all && coffer_shard_is_packed(job->model, 0);
+    if (packed && verify_packed(job, &err) != COFFER_OK) {
+        show_failure(job, &err);
+        return;
+    }
     const coffer_status status = verify_tensors(job, all, &err);
     if (status == COFFER_OK) {
-        snprintf(how, sizeof how, "%zu tensor%s, %s", job->count, job->count == 1 ? "" : "s",
-                 coffer_algorithm_name(coffer_recorded_algorithm(job->model, 0)));
+        snprintf(how, sizeof how, "%zu tensor%s, %s%s", job->count, job->count == 1 ? "" : "s",
+                 coffer_algorithm_name(coffer_recorded_algorithm(job->model, 0)),
+                 packed ? "; the whole original, sha256" : "");
         verify_show_sound(run, job->path, how);
+    } else if (status == COFFER_ERR_NO_DIGESTS && packed) {
+        verify_show_sound(run, job->path, "the whole original, sha256");
     } else if (status != COFFER_ERR_TENSOR_DIGEST || show_tensors(job) == 0) {
         show_failure(job, &err);
     }
@@ -162,8 +185,8 @@ static void verify_whole(verify_run *run, const char *path, const coffer *model)
                  coffer_algorithm_name(algorithm));
         verify_show_sound(run, path, how);
     } else if (run->problems == 0) {
-        cli_remark_path(run->app, path,
-                        "the index does not record that the files belong together: `coffer hash --write` records it");
+        cli_remark_path(run->app, path, "the index does not record that the files belong together%s",
+                        cli_is_packed(model) ? "" : ": `coffer hash --write` records it");
     }
 }
 
