@@ -429,6 +429,14 @@ def framework_of_object(tensor: object) -> str | None:
     return next((origin for origin in origins if origin is not None), None)
 
 
+def imported_framework(on_device: bool) -> str:
+    """The framework that the program has imported, if it is one besides numpy, which most import themselves; else the usual one, as for
+    one that has no devices where one is wanted."""
+    found = {name for module, name in _OF_MODULES.items() if module in sys.modules} - {"numpy"}
+    name = found.pop() if len(found) == 1 else "numpy"
+    return "torch" if on_device and name not in _ON_ANY_DEVICE else name
+
+
 def framework_of(name: str) -> str:
     """The framework that one of its names means."""
     found = _OTHER_NAMES.get(name, name)

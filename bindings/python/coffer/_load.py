@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from contextlib import ExitStack
 from functools import cache, cached_property
 from types import TracebackType
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 from . import _native
 from ._dtypes import framework_shape
-from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
+from ._errors import ArgumentError, Error, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
-from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host, of_memory
+from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, imported_framework
+from ._frameworks import is_host, of_memory
 from ._places import Item, Place, Rooms, reaches
 from ._plan import Plan, plan_of
 from ._progress import shown
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ._progress import Shown
 
 Order = Literal["file", "plan"]
+Tensors = dict[str, Any]
 
 
 class LoadStats(NamedTuple):
@@ -46,11 +49,16 @@ class LoadStats(NamedTuple):
 
 
 class Load(Iterator[tuple[str, Any]]):
-    """A plan that is carried out in the background: pairs of a name and a tensor, as they become ready.
+    """A plan that is carried out in the background. It is a mapping of names to tensors, and its iteration gives pairs of a name and a
+    tensor, as they become ready.
 
-    `take` waits for one of them, whatever the order. What was handed out owns its memory, and stays when the load is closed. As a
-    context manager it is closed at the end; `dict(load)` has everything. Any number of threads may use it at once. Ctrl-C ends a call
-    that waits, and the load goes on until it is closed.
+    `load[name]` waits for a tensor, and the load keeps it, and what becomes ready before it: who asks again gets the same one. `keys`,
+    `values`, `items`, `get`, `in`, `dict(load)` and `**load` are those of a dict in the order of the plan. Iteration and `take` hand a
+    tensor out once, and the mapping no longer has it then: its memory is free when the caller drops it. Iteration gives what was not
+    asked for by name.
+
+    What was handed out owns its memory, and stays when the load is closed. As a context manager it is closed at the end. Any number of
+    threads may use it at once. Ctrl-C ends a call that waits, and the load continues until it is closed.
 
     What goes wrong is a `coffer.Error`: first of all with the code CHANGED for a file that was changed meanwhile, TENSOR_DIGEST for a
     tensor that is damaged, DEVICE, PEER, CANCELLED. After a failure nothing more is handed out: every call raises it again. A closed
@@ -64,41 +72,87 @@ class Load(Iterator[tuple[str, Any]]):
         self._shown = shown  # the progress
         self._items = destination.items
         self._names = [item[0] for item in self._items]
-        self._numbers = dict(zip(self._names, range(len(self._names)), strict=True))
+        self._numbers = dict(zip(reversed(self._names), reversed(range(len(self._names))), strict=True))  # the first of each name
         self._taken: set[int] = set()
+        self._kept: dict[int, Any] = {}  # of those, what `load[name]` gave
+        self._early: dict[int, Any] = {}  # and what became ready while that was waited for
+        self._keeping = threading.RLock()  # again by the same thread: progress may be told to a caller of this load
 
     def names(self) -> list[str]:
         """Of all that is loaded, in the order of the plan."""
         return self._names.copy()
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._items) - len(self._taken) + len(self._kept) + len(self._early)
+
+    def __getitem__(self, name: str) -> Any:
+        """Waits for a tensor, and keeps it; of a name that the plan has more than once, the first. `take` has a tensor read next. A
+        KeyError for a name that the load does not have, a ValueError with the code TAKEN for what was handed out before."""
+        number = self._first(name)
+        with self._keeping:
+            while number not in self._kept:
+                if number in self._early:
+                    self._kept[number] = self._early.pop(number)
+                elif number in self._taken or not self._wait_for_one():
+                    raise self._was_taken(number)
+            return self._kept[number]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._numbers and self._has(self._numbers[name])
+
+    def keys(self) -> KeysView[str]:
+        """The names of what the mapping has. None of these views waits before somebody wants a tensor of it."""
+        return KeysView(_ByName(self))
+
+    def values(self) -> ValuesView[Any]:
+        """The tensors, each of which is waited for."""
+        return ValuesView(_ByName(self))
+
+    def items(self) -> ItemsView[str, Any]:
+        """The pairs of both, in the order of the plan."""
+        return ItemsView(_ByName(self))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """`load[name]`, or the default where the mapping does not have it."""
+        return self[name] if name in self else default
+
+    def dict(self) -> Tensors:
+        """Everything, when it is there."""
+        with self._keeping:
+            while self._wait_for_one():
+                pass
+        return dict(self)
 
     def __iter__(self) -> Load:
         return self
 
     def __next__(self) -> tuple[str, Any]:
-        found = self._native.next()
+        found = self._next()
         if found is None:
             raise StopIteration
-        number, memory, _ = found
-        return self._names[number], self._made(number, memory)
+        return self._names[found[0]], found[1]
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """The same pairs with the number of each item in the plan in place of its name, which a plan may have more than once."""
-        while (found := self._native.next()) is not None:
-            number, memory, _ = found
-            yield number, self._made(number, memory)
+        while (found := self._next()) is not None:
+            yield found
 
     def take(self, name: str | int) -> Any:
         """Waits for a tensor, by its name or by its number in the plan, and has it read next. A name that the plan has more than once
         is taken as often. A KeyError for a name that it does not have, a ValueError with the code TAKEN for what was handed out
         before, and with the code BUDGET for what cannot be read before other tensors were taken."""
         number = self._number(name) if isinstance(name, str) else self._checked(name)
-        if number in self._taken:
-            raise build(ArgumentError, "TAKEN", {"message": f"'{self._names[number]}' was handed out before, as item {number}"})
-        found = self._native.take(number)
-        return self._made(number, found[1])
+        if number not in self._taken:
+            try:
+                return self._made(number, self._native.take(number)[1])
+            except Error as error:
+                if error.code != "TAKEN":
+                    raise
+        with self._keeping:  # a thread that waits for another tensor may have it
+            for held in (self._kept, self._early):
+                if number in held:
+                    return held.pop(number)
+        raise self._was_taken(number)
 
     def wait(self) -> None:
         """Waits until everything is in place, without handing it out. A ValueError with the code BUDGET where a budget has no room
@@ -117,6 +171,9 @@ class Load(Iterator[tuple[str, Any]]):
     def close(self) -> None:
         """Ends the load, and releases what was not taken."""
         self._native.close()
+        self._taken.difference_update(self._kept, self._early)  # asking for these now says that the load is closed
+        self._kept.clear()
+        self._early.clear()
         self._destination.forget()
         self._shown.close()
 
@@ -133,20 +190,48 @@ class Load(Iterator[tuple[str, Any]]):
 
     def __repr__(self) -> str:
         name = self._plan.file.path or "memory"
-        return f"<coffer.Load of {name}: {len(self._items)} items, {len(self._taken)} taken>"
+        return f"<coffer.Load of {name}: {len(self._items)} items, {len(self._items) - len(self)} taken>"
 
     def __del__(self) -> None:
         if hasattr(self, "_native"):  # not when making it failed
             self.close()
 
-    def _number(self, name: str) -> int:
+    def _first(self, name: str) -> int:
         number = self._numbers.get(name)
         if number is None:
             raise no_tensor(f"the load has no tensor '{name}'")
+        return number
+
+    def _number(self, name: str) -> int:
+        """Of the first of that name that was not handed out."""
+        number = self._first(name)
         if len(self._numbers) < len(self._names):
-            numbers = (i for i, other in enumerate(self._names) if other == name and i not in self._taken)
+            numbers = (i for i, other in enumerate(self._names) if other == name and self._has(i))
             number = next(numbers, number)
         return number
+
+    def _has(self, number: int) -> bool:
+        """Whether the mapping has an item: it was not handed out for good."""
+        return number not in self._taken or number in self._kept or number in self._early
+
+    def _wait_for_one(self) -> bool:
+        """Waits for the next tensor, and keeps it for whoever will want it; False when there is none."""
+        found = self._native.next()
+        if found is not None:
+            self._early[found[0]] = self._made(found[0], found[1])
+        return found is not None
+
+    def _next(self) -> tuple[int, Any] | None:
+        """The next tensor that was not asked for by name, and its number."""
+        if self._early:
+            with self._keeping:
+                for number in self._early:
+                    return number, self._early.pop(number)
+        found = self._native.next()
+        return None if found is None else (found[0], self._made(found[0], found[1]))
+
+    def _was_taken(self, number: int) -> Exception:
+        return build(ArgumentError, "TAKEN", {"message": f"'{self._names[number]}' was handed out before, as item {number}"})
 
     def _checked(self, number: object) -> int:
         """The number of an item."""
@@ -159,6 +244,25 @@ class Load(Iterator[tuple[str, Any]]):
     def _made(self, number: int, memory: _native.Loaded | None) -> Any:
         self._taken.add(number)
         return self._destination.made(number, memory)
+
+
+class _ByName(Mapping[str, Any]):
+    """A load whose iteration gives names, as that of other mappings does."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+
+    def __getitem__(self, name: str) -> Any:
+        return self._load[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._load
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in dict.fromkeys(self._load.names()) if name in self._load)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Destination:
@@ -245,8 +349,8 @@ def load(
 
     source         a path, a URL or what else coffer.open takes, what it gave, or a `coffer.Plan`
     device         where tensors go that have no place yet, of frameworks that have devices
-    framework      "numpy", "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …). None: "numpy",
-                   and for a device "torch"
+    framework      "numpy", "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …). None: that of
+                   these which the program has imported, if it is one besides numpy; otherwise "numpy", and for a device "torch"
     staging        a `coffer.Staging`, which bytes pass through; None: one that all loads to devices share, and for host memory one
                    of the load's own
     order          "file": as the bytes lie in the files, which is the fastest; "plan": as the plan has them
@@ -268,7 +372,7 @@ def load(
     """
     plan = plan_of(source)
     device = "cpu" if is_host(device) else device
-    name = framework_of(framework or ("numpy" if device == "cpu" else "torch"))
+    name = imported_framework(device != "cpu") if framework is None else framework_of(framework)
     destination = Destination(framework_on(name, device), plan)
     return started(plan, destination, staging, order=order, verify=verify, host_budget=host_budget,
                    device_budget=device_budget, uncached=uncached, progress=progress)  # fmt: skip

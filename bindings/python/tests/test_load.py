@@ -11,6 +11,8 @@ import os
 import pickle
 import random
 import signal
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -138,6 +140,116 @@ def test_order_of_the_plan(path):
     with coffer.load(plan, order="plan") as load:
         load.wait()
         assert sorted(name for name, _ in load) == sorted(names)
+
+
+# ---- A mapping ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_load_is_a_mapping(path, arrays):
+    with coffer.load(path) as load:
+        names = load.names()
+        assert "cube" in load and "none" not in load and 3 not in load and len(load) == len(arrays)
+        assert list(load.keys()) == names and set(load.keys()) == set(arrays) and len(load.items()) == len(arrays)
+        cube = load["cube"]
+        assert load["cube"] is cube and load.get("cube") is cube and load.get("none", 3) == 3
+        with pytest.raises(KeyError):
+            load["none"]
+        assert_same(load.dict(), arrays)
+        assert list(load.dict()) == list(dict(load)) == [name for name, _ in load.items()] == names
+        assert dict(**load)["cube"] is cube and any(array is cube for array in load.values())
+        assert next(load, None) is None, "everything was asked for"
+    np.testing.assert_array_equal(cube, arrays["cube"])
+    with pytest.raises(ValueError, match="closed"):
+        load["cube"]
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_iterating_over_a_load_gives_what_nobody_has_asked_for(path, arrays, numbered):
+    with coffer.load(path) as load:
+        cube, matrix = load["cube"], load.take("matrix")
+        found = dict(iter(load.numbered()) if numbered else (pair for pair in load))
+        if numbered:
+            found = {load.names()[number]: array for number, array in found.items()}
+        assert_same(found, {name: array for name, array in arrays.items() if name not in ("cube", "matrix")})
+        assert "matrix" not in load and "bytes" not in load and list(load.keys()) == ["cube"] and len(load) == 1
+        assert load.dict() == {"cube": cube} and load.get("bytes") is None
+        for name in ("matrix", "bytes"):
+            with pytest.raises(coffer.Error) as raised:
+                load[name]
+            assert raised.value.code == "TAKEN"
+        assert load.take("cube") is cube and len(load) == 0 and matrix is not None
+        with pytest.raises(coffer.Error) as raised:
+            load["cube"]
+        assert raised.value.code == "TAKEN"
+
+
+def test_a_mapping_has_the_first_of_each_name(path, arrays):
+    plan = coffer.Plan(path).add("matrix", 0).add("cube").add("matrix", 1)
+    with coffer.load(plan) as load:
+        assert list(load.keys()) == ["matrix", "cube"] and len(load) == 3
+        assert_same(load.dict(), {"matrix": arrays["matrix"][0], "cube": arrays["cube"]})
+        np.testing.assert_array_equal(load.take(2), arrays["matrix"][1])
+
+
+def test_what_was_waited_for_on_the_way_is_there(path, arrays):
+    """Whoever asks for the last tensor waits for the others, too, and these are handed out once like all."""
+    last = max(coffer.open(path).values(), key=lambda tensor: tensor.offset).name
+    with coffer.load(path) as load:
+        kept = load[last]
+        rest = {name for name in arrays if name != last}
+        taken = rest.pop()
+        np.testing.assert_array_equal(load.take(taken), arrays[taken])
+        assert {name for name, _ in load} == rest and load[last] is kept and len(load) == 1
+
+
+def test_what_a_mapping_keeps_makes_space_in_a_budget(path, arrays):
+    """The order of the plan is the opposite of that in which the file is read."""
+    names = [tensor.name for tensor in sorted(coffer.open(path).values(), key=lambda tensor: -tensor.offset)]
+    plan = coffer.Plan(path)
+    for name in names:
+        plan.add(name)
+    assert_same(dict(coffer.load(plan, host_budget=480)), arrays)
+    assert_same(coffer.load(plan, host_budget=480).dict(), arrays)
+
+
+def test_many_threads_ask_for_the_same(path, arrays):
+    with coffer.load(path) as load:
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(load.dict())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8
+        assert all(load.take(name) is array for name, array in found[0].items()) and len(load) == 0
+        for one in found:
+            assert_same(one, arrays)
+            assert all(one[name] is found[0][name] for name in arrays)
+
+
+IMPORTED = """
+import sys, types
+for name in sys.argv[2:]:
+    sys.modules[name] = types.ModuleType(name)
+from coffer._frameworks import imported_framework
+print(imported_framework(False), imported_framework(True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("modules", "wanted"),
+    [
+        ([], ["numpy", "torch"]),
+        (["numpy"], ["numpy", "torch"]),
+        (["numpy", "torch"], ["torch", "torch"]),
+        (["jax", "jaxlib", "ml_dtypes"], ["flax", "torch"]),
+        (["paddle"], ["paddle", "paddle"]),
+        (["torch", "tensorflow"], ["numpy", "torch"]),
+    ],
+)
+def test_the_framework_is_the_one_that_is_imported(modules, wanted):
+    done = subprocess.run([sys.executable, "-c", IMPORTED, "x", *modules], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == wanted
 
 
 # ---- Slices, ranks, places ---------------------------------------------------------------------------------------------

@@ -92,6 +92,9 @@ def loading(path: Path) -> None:
         for name, tensor in load:
             print(name, tensor, load.take("b"), load.stats().seconds, plan.to_json())
     assert_type(load, coffer.Load)
+    assert_type(load.dict(), dict[str, Any])
+    assert_type(dict(load), dict[str, Any])
+    print(load["a"], "a" in load, list(load.keys()), [tensor for _, tensor in load.items()], list(load.values()), load.get("a"), dict(**load))
     model = torch.nn.Linear(2, 3)
     assert_type(coffer.torch.load_into(model, path, rank=1, world=2), tuple[set[str], list[str]])
     coffer.torch.load_into(model.state_dict(), coffer.open(path), False)
