@@ -45,7 +45,7 @@ typedef struct contents_view {
 } contents_view;
 
 /* A part of a file is a container of one member, which is all of it. */
-typedef enum contents_kind { CONTENTS_NOTHING, CONTENTS_PART, CONTENTS_ZIP, CONTENTS_TAR } contents_kind;
+typedef enum contents_kind { CONTENTS_NOTHING, CONTENTS_PART, CONTENTS_ZIP, CONTENTS_TAR, CONTENTS_HDF5 } contents_kind;
 
 /* A container that is open. */
 typedef struct contents_frame {
@@ -386,6 +386,10 @@ static coffer_status contents_open(const contents *c, contents_frame *frame, cof
 {
     const coffer__reader_file *file = &frame->file;
     const size_t first = file->plan->findings.count;
+    if (frame->kind == CONTENTS_HDF5) {
+        const coffer_status read = coffer__reader_hdf5.read(&frame->input, file->wants, file->plan, err);
+        return read == COFFER_OK ? contents_move(frame, first, err) : read;
+    }
     if (frame->kind != CONTENTS_ZIP) {
         frame->tar =
             (coffer__tar){ .input = &frame->input, .allocator = file->plan->allocator, .size = frame->input.size };
@@ -482,7 +486,7 @@ static coffer_status contents_enter(contents *c, contents_frame *frame, contents
     contents_pop(c);
     if (status == COFFER_ERR_DAMAGED) {
         return contents_put(frame, member, COFFER_WEIGHT_DANGER,
-                            "%q begins as an archive and cannot be read as one: it was not looked at", err);
+                            "%q begins as an archive or HDF5, and cannot be read as that: it was not looked at", err);
     }
     if (err != NULL) {
         *err = trouble;
@@ -535,6 +539,10 @@ static coffer_status contents_by_head(contents *c, contents_frame *frame, conten
     /* What is an archive by its sum may be a pickle by its first member's name. */
     if (size >= COFFER__TAR_BLOCK && coffer__tar_is_head(head)) {
         member->is = CONTENTS_TAR;
+        return contents_rest(c, frame, member, head, size, err);
+    }
+    if (memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0) {
+        member->is = CONTENTS_HDF5;
         return contents_rest(c, frame, member, head, size, err);
     }
     status = contents_code(frame, member, head, size, &known, err);
@@ -679,7 +687,7 @@ static coffer_status contents_next(contents_frame *frame, coffer__tar_member *fo
         *more = frame->next++ == 0;
         return COFFER_OK;
     }
-    *more = frame->next < frame->archive.zip.count;
+    *more = frame->kind == CONTENTS_ZIP && frame->next < frame->archive.zip.count;
     if (*more) {
         coffer__zip_member *zip = &frame->archive.zip.members[frame->next++];
         *member = (contents_member){ .name = zip->name,
