@@ -106,7 +106,7 @@ static size_t run(const uint8_t *bytes, size_t size, uint64_t budget, coffer_sta
 {
     fuzz_stream in = { .bytes = bytes, .size = size };
     const coffer__pickle_bytes stream = { &in, read_stream, size };
-    const coffer__pickle_watch watch = { &in, see };
+    const coffer__pickle_watch watch = { .ctx = &in, .seen = see };
     coffer__pickle *pickle = NULL;
     coffer_error err;
     uint64_t end = 0;

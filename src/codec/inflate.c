@@ -419,18 +419,47 @@ static coffer_status inflate_finish(inflate_state *in)
     return in->size > 0 ? inflate_fail(in, "something follows them") : COFFER_OK;
 }
 
+/* Each block takes three bits at least, so the input bounds the loop even if the blocks make no bytes. */
+static coffer_status inflate_blocks(inflate_state *in)
+{
+    bool last = false;
+    while (!last && !in->done) {
+        const coffer_status status = inflate_block(in, &last);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
 coffer_status coffer__inflate(const coffer__inflate_input *input, void *out, size_t out_size, bool whole,
                               coffer_error *err)
 {
     inflate_state in = { .input = input, .out = out, .out_size = out_size, .whole = whole, .err = err };
     in.done = !whole && out_size == 0;
-    /* Each block takes three bits at least, so the input bounds the loop even if the blocks make no bytes. */
-    bool last = false;
-    while (!last && !in.done) {
-        const coffer_status status = inflate_block(&in, &last);
-        if (status != COFFER_OK) {
-            return status;
-        }
-    }
-    return inflate_finish(&in);
+    const coffer_status status = inflate_blocks(&in);
+    return status == COFFER_OK ? inflate_finish(&in) : status;
+}
+
+static coffer_status inflate_no_more(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
+{
+    (void)ctx;
+    (void)err;
+    *bytes = NULL;
+    *size = 0;
+    return COFFER_OK;
+}
+
+coffer_status coffer__inflate_stream(const uint8_t *bytes, size_t size, size_t *used, void *out, size_t *out_size,
+                                     coffer_error *err)
+{
+    const coffer__inflate_input input = { NULL, inflate_no_more };
+    inflate_state in = {
+        .input = &input, .bytes = bytes, .size = size, .out = out, .out_size = *out_size, .whole = true, .err = err
+    };
+    const coffer_status status = inflate_blocks(&in);
+    /* What was asked for beyond the end came as nothing. */
+    *used = in.bytes == bytes ? in.position : size;
+    *out_size = in.out_count;
+    return status;
 }

@@ -19,5 +19,9 @@ typedef struct coffer__inflate_input {
    `whole`, its first `out_size` ones. COFFER_ERR_DAMAGED for anything else. Pure. */
 coffer_status coffer__inflate(const coffer__inflate_input *input, void *out, size_t out_size, bool whole,
                               coffer_error *err);
+/* Inflates what begins at `bytes`, to its end, which may be before theirs: it takes *used of them, and makes *out_size, at
+   most as many as that said before. COFFER_ERR_DAMAGED for anything else. Pure. */
+coffer_status coffer__inflate_stream(const uint8_t *bytes, size_t size, size_t *used, void *out, size_t *out_size,
+                                     coffer_error *err);
 
 #endif

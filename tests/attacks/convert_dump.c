@@ -139,7 +139,7 @@ static void dump_pickle(dump_file *file)
     coffer__pickle *pickle = NULL;
     uint64_t end = 0;
     const coffer__pickle_bytes bytes = { file, dump_read_stream, file->size };
-    const coffer__pickle_watch watch = { NULL, dump_seen };
+    const coffer__pickle_watch watch = { .seen = dump_seen };
     const coffer_status status =
         coffer__pickle_run(&pickle, &bytes, 0, coffer_libc_allocator(), DUMP_BUDGET, &watch, &end, &err);
     dump_status(status, &err);

@@ -10,6 +10,7 @@ gives something harmless. Ends with 1 at the first case that is missed, and writ
 """
 
 import argparse
+import codecs
 import collections
 import io
 import json
@@ -25,11 +26,11 @@ import tempfile
 import time
 import warnings
 
+from pickles_by_hand import call, dict_of, name, number, stream, text, tuple_of
 from wire_by_hand import varint
 
 BATCH = 2000
 MODULES = ("os", "posix", "builtins", "__builtin__", "subprocess", "sys", "torch.hub", "importlib.util", "my_module", "copy_reg")
-HARMLESS = {("collections", "OrderedDict")}
 
 
 # ---- what Python does with a case --------------------------------------------------------------------------------------
@@ -39,9 +40,49 @@ class Imported(Exception):
     pass
 
 
+class Dtype:
+    """NumPy's, as far as joblib asks."""
+
+    def __init__(self, kind, *_):
+        self.kind, self.itemsize, self.hasobject = kind[0], int(kind[1:]) * (4 if kind[0] == "U" else 1), kind[0] == "O"
+
+    def __setstate__(self, state):
+        self.hasobject = bool(state[7] & 1)
+        self.itemsize = state[5] if self.kind in "SUV" else self.itemsize
+
+
+class Wrapper:
+    """NumpyArrayWrapper of joblib."""
+
+    def read(self, unpickler):
+        count = 1
+        for size in self.shape:
+            count *= size
+        if self.dtype.hasobject:
+            return PythonTrap(unpickler.opened).load()
+        if unpickler.pads and getattr(self, "numpy_array_alignment_bytes", None) is not None:
+            unpickler.opened.read(unpickler.opened.read(1)[0])
+        wanted = count * self.dtype.itemsize
+        if wanted < 0 or wanted > 1 << 20 or len(unpickler.opened.read(wanted)) < wanted:
+            raise ValueError
+        return []
+
+
+def load_from_bytes(data):
+    """torch.load of a file of the older kind."""
+    opened = io.BytesIO(data)
+    for _ in range(5):
+        Given(opened).load()
+
+
+HARMLESS = {("collections", "OrderedDict"): collections.OrderedDict, ("joblib.numpy_pickle", "NumpyArrayWrapper"): Wrapper,
+            ("numpy", "dtype"): Dtype, ("numpy", "ndarray"): collections.OrderedDict,
+            ("torch.storage", "_load_from_bytes"): load_from_bytes, ("_codecs", "encode"): codecs.encode}  # fmt: skip
+
+
 def find_class(self, module, name):
     if (module, name) in HARMLESS:
-        return collections.OrderedDict
+        return HARMLESS[module, name]
     if module in MODULES:
         raise Imported
     raise ModuleNotFoundError
@@ -62,6 +103,28 @@ class Given(PythonTrap):
         return pid
 
 
+class Joblib(PythonTrap):
+    """Of today; before 1.2 it knows no padding."""
+
+    pads = True
+    dispatch = pickle._Unpickler.dispatch.copy()
+
+    def __init__(self, opened):
+        self.opened = opened
+        super().__init__(opened)
+
+    def load_build(self):
+        super().load_build()
+        if isinstance(self.stack[-1], Wrapper):
+            self.stack.append(self.stack.pop().read(self))
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+class OldJoblib(Joblib):
+    pads = False
+
+
 def looking_ahead(data):
     """As files are that are opened: the C unpickler reads them in another way."""
     return io.BufferedReader(io.BytesIO(data))
@@ -71,7 +134,7 @@ def imports(data):
     """Whether one of them comes to an import."""
     buffers = {"buffers": [bytearray(3), b"os"] * 4}
     for trap, options, opened in ((CTrap, {}, io.BytesIO), (CTrap, {}, looking_ahead), (PythonTrap, {}, io.BytesIO),
-                                  (Given, buffers, io.BytesIO)):
+                                  (Given, buffers, io.BytesIO), (Joblib, {}, io.BytesIO), (OldJoblib, {}, io.BytesIO)):
         stream = opened(data)
         try:
             for _ in range(3):
@@ -347,7 +410,54 @@ def onnx(rng, data):
     return b"J" + varint(len(data) + padding) + rng.randbytes(padding) + data + b"\x08\x07\x12\x04test"
 
 
-SHAPES = (plain, plain, plain, plain, safetensors, safetensors, tar, onnx)
+def dtype(rng, kind):
+    size = int(kind[1:])
+    own = size * (4 if kind[0] == "U" else 1) if kind[0] in "SUV" else -1
+    flags = 63 if kind[0] == "O" else 0
+    state = tuple_of(number(3), text("<"), b"NNN", number(rng.choice((own,) * 9 + (1,))), number(own), number(rng.choice((flags,) * 19 + (1, 0))))
+    return call(name("numpy", "dtype"), text(kind), b"\x89\x88") + state + b"b"
+
+
+def array(rng, data):
+    """Of joblib: an object that says how many bytes follow it. They, or what they are taken for, may be anything."""
+    kind = rng.choice(("f8", "f4", "u1", "u1", "u1", "S3", "U1", "V5", "O8"))
+    raw = rng.choice((data, data, rng.randbytes(rng.randrange(40)), bytes(rng.randrange(20)), b"\0" + data, rng.randbytes(3) + data,
+                      data[-rng.randrange(1, 16):] + data, b"X\x10\0\0\0" + bytes(16) + data))  # fmt: skip
+    size = Dtype(kind).itemsize
+    raw = raw if kind == "O8" else raw + bytes(-len(raw) % size)
+    count = len(raw) // size + rng.choice((0,) * 30 + (1, -1))
+    shape = tuple_of(number(count)) if rng.random() < 0.8 else tuple_of(number(1), number(count))
+    pairs = [(text("subclass"), name("numpy", "ndarray")), (text("shape"), shape), (text("order"), text("C")), (text("dtype"), dtype(rng, kind)),
+             (text("allow_mmap"), b"\x89")]  # fmt: skip
+    pad = b""
+    if rng.random() < 0.7 and kind != "O8":
+        pairs.append((text("numpy_array_alignment_bytes"), rng.choice((number(16),) * 9 + (b"N",))))
+        width = rng.choice((1, 8, 15, 16, 0, 40))
+        pad = bytes([width]) + rng.choice((b"\xff" * width, (data * 40)[:width], rng.randbytes(width)))
+    if rng.random() < 0.04:
+        pairs.append(rng.choice(((text("read"), name("collections", "OrderedDict")), (text("shape"), tuple_of()), (text("x"), b"N"))))
+    made = name("joblib.numpy_pickle", "NumpyArrayWrapper") + rng.choice((b")\x81",) * 9 + (b")R", b")}\x92"))
+    return made + dict_of(*pairs) + rng.choice((b"b",) * 19 + (b"bq\x09", b"q\x09bh\x09}b", b"2b")) + pad + raw
+
+
+def joblib(rng, data):
+    arrays = [array(rng, rng.choice((data, random_pickle(rng), bytes(8)))) for _ in range(rng.randrange(1, 4))]
+    body = rng.choice((b"", b"(", b"](", b"\x80\x02(")) + b"".join(arrays)
+    if rng.random() < 0.1:
+        body = b"\x95" + struct.pack("<Q", rng.choice((len(body), len(body) // 2, len(body) + 20))) + body
+    return body + rng.choice((b"", b"t", b"e", b"0", data)) + rng.choice((data, b".", b"." + data))
+
+
+def loaded(rng, data):
+    """A checkpoint of torch.save within bytes."""
+    parts = [stream(number(1)) for _ in range(rng.choice((5, 5, 5, 4)))] + [rng.randbytes(20)]
+    parts[rng.randrange(len(parts))] = rng.choice((data, b"]" + data, data + b"."))
+    inner = b"".join(parts)
+    made = b"B" + struct.pack("<I", len(inner)) + inner if rng.random() < 0.7 else call(name("_codecs", "encode"), text(inner.decode("latin-1")), text("latin1"))
+    return stream(call(name("torch.storage", "_load_from_bytes"), made) + rng.choice((b"", b"0N")))
+
+
+SHAPES = (plain, plain, plain, plain, safetensors, safetensors, tar, onnx, joblib, joblib, loaded)
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------

@@ -106,13 +106,6 @@ def test_an_archive_behind_parts_is_found(tmp_path):
     assert any(CALL in each for each in texts(scan(tmp_path / "__0_0.distcp", code=FOUND)))
 
 
-def test_what_keras_would_run_is_told_where_it_is_found(tmp_path):
-    members = {"metadata.json": b"{}", "config.json": b'{"class_name": "Lambda"}', "model.weights.h5": b"\x89HDF\r\n\x1a\n" + bytes(90)}
-    assert any("Keras" in each for each in texts(scan(write(tmp_path / "m.keras", zipped(**members)), code=FOUND)))
-    members["config.json"] = b"{}"
-    scan(write(tmp_path / "m.keras", zipped(**members)), code=UNREAD)
-
-
 # ---- archives -----------------------------------------------------------------------------------------------------------
 
 

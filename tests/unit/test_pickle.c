@@ -59,7 +59,7 @@ static coffer_status see(void *ctx, const coffer__pickle *pickle, coffer__value 
 static coffer_status run_with(running *in, const coffer_allocator *allocator, uint64_t budget)
 {
     const coffer__pickle_bytes bytes = { in, read_bytes, in->size };
-    const coffer__pickle_watch watch = { in, see };
+    const coffer__pickle_watch watch = { .ctx = in, .seen = see };
     return coffer__pickle_run(&in->pickle, &bytes, 0, allocator, budget, &watch, &in->end, &in->err);
 }
 

@@ -126,9 +126,10 @@ const cli_command cli_scan = {
     .summary = "say what a program that loads a checkpoint would run",
     .usage = "PATH...",
     .about = "A pickle is a program: loading one can call anything. This reads checkpoints and arrays (PyTorch,\n"
-             "NumPy, Paddle) without running anything, and lists what a loader would have called, with which\n"
-             "arguments, what it would have imported, and what makes a file misleading. Any file is looked at as a\n"
-             "pickle first, under any name. Of a checkpoint it reads the directory and the pickles, so a file\n"
+             "NumPy, Paddle) and models of Keras without running anything, and lists what a loader would have\n"
+             "called, with which arguments, what it would have imported, and what makes a file misleading. Any file\n"
+             "is looked at as a pickle first, under any name. Of a checkpoint it reads the directory and the pickles, "
+             "so a file\n"
              "at a URL need not be downloaded. Of other archives it reads every member, and what is in archives\n"
              "within them.\n"
              "\n"

@@ -37,6 +37,10 @@ typedef struct coffer__hdf5_node {
     bool is_group;
 } coffer__hdf5_node;
 
+/* What is called for each link that leads to no object of the file, which else is refused: "a soft link". */
+typedef coffer_status coffer__hdf5_on_link(void *ctx, const char *what, const char *name, size_t name_len, uint64_t at,
+                                           coffer_error *err);
+
 /* A file, or a member of an archive, that is being read. */
 typedef struct coffer__hdf5 {
     const coffer__input_files *input;
@@ -54,6 +58,8 @@ typedef struct coffer__hdf5 {
     size_t count;
     size_t capacity;
     coffer__writing names; /* paths of the nodes, one after another */
+    coffer__hdf5_on_link *on_link;
+    void *on_link_ctx;
 } coffer__hdf5;
 
 /* What a datatype is, as far as tensors can have it. */
@@ -70,6 +76,7 @@ typedef struct coffer__hdf5_type {
     bool complex128;    /* a pair of F64: `dtype` is F64, its size 16 */
     bool from_opaque;   /* BF16, by the tag of two bytes */
     uint8_t swap;       /* bytes of a unit that is big-endian; else 0 */
+    bool any_bytes;     /* lists of any length of single bytes */
     uint32_t size;      /* of an element, in bytes */
     const char *what;   /* "strings", for messages */
 } coffer__hdf5_type;
@@ -109,6 +116,7 @@ typedef struct coffer__hdf5_object {
     uint32_t filter_count;
     uint16_t filters[COFFER__HDF5_MAX_FILTERS];
     uint32_t shuffled;   /* bytes of an element, for the filter */
+    bool elsewhere;      /* the data are in other files, or may be */
     const char *refused; /* why the dataset cannot be read */
 } coffer__hdf5_object;
 
@@ -121,6 +129,17 @@ typedef struct coffer__hdf5_texts {
     bool found; /* there is such an attribute */
 } coffer__hdf5_texts;
 
+/* What one attribute says of itself. The name ends with a NUL, and is there as long as the call. */
+typedef struct coffer__hdf5_attribute {
+    const char *name;
+    coffer__hdf5_type type;
+    coffer__hdf5_space space;
+    uint64_t at;   /* of its values */
+    uint64_t size; /* bytes of them */
+} coffer__hdf5_attribute;
+
+/* What is called for each attribute of an object. */
+typedef coffer_status coffer__hdf5_on_attribute(void *ctx, const coffer__hdf5_attribute *attribute, coffer_error *err);
 /* What looks at each message of a header: its type, and `size` bytes, which are at byte `at` of the file's addresses. */
 typedef coffer_status coffer__hdf5_look(void *ctx, unsigned type, const uint8_t *bytes, size_t size, uint64_t at,
                                         coffer_error *err);
@@ -139,6 +158,12 @@ const char *coffer__hdf5_path(const coffer__hdf5 *h, const coffer__hdf5_node *no
 /* Reads the header of an object. */
 coffer_status coffer__hdf5_object_read(coffer__hdf5 *h, uint64_t address, coffer__hdf5_object *object,
                                        coffer_error *err);
+/* Calls for each attribute of an object. */
+coffer_status coffer__hdf5_attributes(coffer__hdf5 *h, uint64_t address, coffer__hdf5_on_attribute *on_attribute,
+                                      void *ctx, coffer_error *err);
+/* Reads the texts that are the values of an attribute. COFFER_ERR_DAMAGED when it is of something else. */
+coffer_status coffer__hdf5_attribute_texts(coffer__hdf5 *h, const coffer__hdf5_attribute *attribute,
+                                           coffer__hdf5_texts *texts, coffer_error *err);
 /* Reads the texts of an attribute of an object, where it has it. COFFER_ERR_DAMAGED when it is of something else. */
 coffer_status coffer__hdf5_texts_read(coffer__hdf5 *h, uint64_t address, const char *name, coffer__hdf5_texts *texts,
                                       coffer_error *err);

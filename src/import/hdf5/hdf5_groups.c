@@ -121,6 +121,15 @@ static coffer_status hdf5_name(hdf5_group *group, uint64_t offset, char *name, s
     return COFFER_OK;
 }
 
+/* A link that leads to no object of this file, or says only what one is called. */
+static coffer_status hdf5_pass_link(const coffer__hdf5 *h, const char *what, const char *name, size_t name_len,
+                                    uint64_t at, coffer_error *err)
+{
+    return h->on_link != NULL ? h->on_link(h->on_link_ctx, what, name, name_len, at, err)
+                              : coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, h->start + at,
+                                                "the HDF5 file has %s %q, which is not followed", what, name, name_len);
+}
+
 /* A node of a symbol table: children. Kind 2 is a soft link: a path that somebody else would look up. */
 static coffer_status hdf5_read_entries(hdf5_group *group, uint64_t at, coffer_error *err)
 {
@@ -141,8 +150,8 @@ static coffer_status hdf5_read_entries(hdf5_group *group, uint64_t at, coffer_er
             return status;
         }
         if (coffer__load_u32le(entry + 16) == 2) {
-            return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, h->start + place,
-                                   "the HDF5 file has a soft link, %q, which is not followed", name, name_len);
+            status = hdf5_pass_link(h, "a soft link", name, name_len, place, err);
+            continue;
         }
         status = hdf5_put_child(group, name, name_len, coffer__load_u64le(entry + 8), place, err);
     }
@@ -246,9 +255,7 @@ static coffer_status hdf5_read_link(hdf5_group *group, coffer__cursor *in, uint6
         return coffer__hdf5_fail(group->h, at, "the name of a link has no end", err);
     }
     if (hdf5_link_kind(kind) != NULL) {
-        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, group->h->start + at,
-                               "the HDF5 file has %s %q, which is not followed", hdf5_link_kind(kind), name,
-                               (size_t)name_len);
+        return hdf5_pass_link(group->h, hdf5_link_kind(kind), name, (size_t)name_len, at, err);
     }
     if (!coffer__hdf5_take(in, 8, &address)) {
         return coffer__hdf5_fail(group->h, at, "a link leads nowhere", err);

@@ -196,6 +196,7 @@ static coffer_status hdf5_read_layout(const coffer__hdf5 *h, coffer__hdf5_object
     object->has_layout = true;
     object->layout = (coffer__hdf5_layout)kind;
     if (!is_there || (version != 3 && version != 4) || kind > COFFER__HDF5_CHUNKED) {
+        object->elsewhere = kind == 3;
         object->refused =
             kind == 3 ? "it is virtual: its data are in other datasets" : "its layout is of another version";
         return COFFER_OK;
@@ -317,6 +318,7 @@ static coffer_status hdf5_look_at_object(void *ctx, unsigned type, const uint8_t
     case HDF5_FILTERS:
         return hdf5_read_filters(looking->h, object, &in, at, err);
     case HDF5_EXTERNAL:
+        object->elsewhere = true;
         object->refused = "its data are in another file";
         return COFFER_OK;
     case HDF5_LINK_INFO:
@@ -343,15 +345,12 @@ coffer_status coffer__hdf5_object_read(coffer__hdf5 *h, uint64_t address, coffer
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
-/* An attribute that is looked for. What is copied of it stays when the message is gone. */
+/* Looking at attributes: at all of them, or at those of one name. */
 typedef struct hdf5_wanted {
-    coffer__hdf5 *h;
-    const char *name;
-    bool found;
-    coffer__hdf5_type type;
-    coffer__hdf5_space space;
-    uint64_t at;   /* of its values */
-    uint64_t size; /* bytes of them */
+    const coffer__hdf5 *h;
+    const char *name; /* NULL: all */
+    coffer__hdf5_on_attribute *on_attribute;
+    void *ctx;
 } hdf5_wanted;
 
 /* In version 1 each part is filled up. */
@@ -360,29 +359,30 @@ static uint64_t hdf5_filled(uint64_t version, uint64_t size)
     return version == 1 ? (size + 7) & ~(uint64_t)7 : size;
 }
 
-/* Reads datatype and dataspace out of their parts of the message. Flags of later versions say that one is shared. */
-static coffer_status hdf5_read_attribute(hdf5_wanted *wanted, coffer__cursor *in, uint64_t version,
-                                         const uint64_t sizes[3], uint64_t at, coffer_error *err)
+/* Reads datatype and dataspace out of their parts of the message, and has the attribute looked at. */
+static coffer_status hdf5_read_attribute(const hdf5_wanted *wanted, coffer__hdf5_attribute *attribute,
+                                         coffer__cursor *in, uint64_t version, const uint64_t sizes[3], uint64_t at,
+                                         coffer_error *err)
 {
     coffer__cursor type = { .base = in->base + in->position, .length = (size_t)sizes[1] };
     if (!coffer__hdf5_pass(in, hdf5_filled(version, sizes[1]))) {
         return coffer__hdf5_fail(wanted->h, at, "the datatype of an attribute is cut", err);
     }
     coffer__cursor space = { .base = in->base + in->position, .length = (size_t)sizes[2] };
-    if (!coffer__hdf5_pass(in, hdf5_filled(version, sizes[2])) || !coffer__hdf5_type_read(&type, &wanted->type) ||
-        !coffer__hdf5_space_read(&space, &wanted->space)) {
+    if (!coffer__hdf5_pass(in, hdf5_filled(version, sizes[2])) || !coffer__hdf5_type_read(&type, &attribute->type) ||
+        !coffer__hdf5_space_read(&space, &attribute->space)) {
         return coffer__hdf5_fail(wanted->h, at, "an attribute is cut", err);
     }
-    wanted->found = true;
-    wanted->at = at + in->position;
-    wanted->size = coffer__left(in);
-    return COFFER_OK;
+    attribute->at = at + in->position;
+    attribute->size = coffer__left(in);
+    return wanted->on_attribute(wanted->ctx, attribute, err);
 }
 
+/* Flags of later versions say that datatype or dataspace is a shared one. */
 static coffer_status hdf5_look_for_attribute(void *ctx, unsigned type, const uint8_t *bytes, size_t size, uint64_t at,
                                              coffer_error *err)
 {
-    hdf5_wanted *wanted = ctx;
+    const hdf5_wanted *wanted = ctx;
     coffer__cursor in = { .base = bytes, .length = size };
     uint64_t version = 0;
     uint64_t flags = 0;
@@ -396,18 +396,25 @@ static coffer_status hdf5_look_for_attribute(void *ctx, unsigned type, const uin
         version > 3) {
         return coffer__hdf5_fail(wanted->h, at, "an attribute is cut", err);
     }
-    const char *name = (const char *)in.base + in.position;
-    const size_t wanted_len = coffer__text_len(wanted->name) + 1;
-    if (!coffer__hdf5_pass(&in, hdf5_filled(version, sizes[0]))) {
+    coffer__hdf5_attribute attribute = { .name = (const char *)in.base + in.position };
+    if (!coffer__hdf5_pass(&in, hdf5_filled(version, sizes[0])) || sizes[0] == 0 ||
+        attribute.name[sizes[0] - 1] != '\0') {
         return coffer__hdf5_fail(wanted->h, at, "the name of an attribute is cut", err);
     }
-    if (sizes[0] != wanted_len || memcmp(name, wanted->name, wanted_len) != 0) {
+    if (wanted->name != NULL && !coffer__same_text(attribute.name, wanted->name)) {
         return COFFER_OK;
     }
     if (version > 1 && flags != 0) {
         return coffer__hdf5_refuse(wanted->h, at, "an attribute of a shared datatype", err);
     }
-    return hdf5_read_attribute(wanted, &in, version, sizes, at, err);
+    return hdf5_read_attribute(wanted, &attribute, &in, version, sizes, at, err);
+}
+
+coffer_status coffer__hdf5_attributes(coffer__hdf5 *h, uint64_t address, coffer__hdf5_on_attribute *on_attribute,
+                                      void *ctx, coffer_error *err)
+{
+    hdf5_wanted wanted = { .h = h, .on_attribute = on_attribute, .ctx = ctx };
+    return coffer__hdf5_messages(h, address, hdf5_look_for_attribute, &wanted, err);
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
@@ -499,29 +506,43 @@ static coffer_status hdf5_put_any_text(coffer__hdf5 *h, uint64_t at, coffer__hdf
 }
 
 /* An empty list may be of any type: NumPy calls it one of floats. */
+coffer_status coffer__hdf5_attribute_texts(coffer__hdf5 *h, const coffer__hdf5_attribute *attribute,
+                                           coffer__hdf5_texts *texts, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    texts->found = true;
+    texts->text.allocator = h->allocator;
+    const bool any = attribute->type.class_ == COFFER__HDF5_TEXT_ANY;
+    const uint64_t count = attribute->space.none ? 0 : attribute->space.elements;
+    if (count > 0 && !any && attribute->type.class_ != COFFER__HDF5_TEXT) {
+        return coffer__hdf5_fail(h, attribute->at, "a list of names is not one of texts", err);
+    }
+    if (count > attribute->size / attribute->type.size) {
+        return coffer__hdf5_fail(h, attribute->at, "a list of names is longer than its bytes", err);
+    }
+    for (uint64_t i = 0; i < count && status == COFFER_OK; i++) {
+        const uint64_t at = attribute->at + i * attribute->type.size;
+        status = any ? hdf5_put_any_text(h, at, texts, err) : hdf5_put_text(h, at, attribute->type.size, texts, err);
+    }
+    return status;
+}
+
+/* What was said of the last attribute of a name stays when its message is gone. */
+static coffer_status hdf5_keep_attribute(void *ctx, const coffer__hdf5_attribute *attribute, coffer_error *err)
+{
+    (void)err;
+    *(coffer__hdf5_attribute *)ctx = *attribute;
+    return COFFER_OK;
+}
+
 coffer_status coffer__hdf5_texts_read(coffer__hdf5 *h, uint64_t address, const char *name, coffer__hdf5_texts *texts,
                                       coffer_error *err)
 {
-    hdf5_wanted wanted = { .h = h, .name = name };
-    coffer_status status = coffer__hdf5_messages(h, address, hdf5_look_for_attribute, &wanted, err);
-    if (status != COFFER_OK || !wanted.found) {
-        return status;
-    }
-    texts->found = true;
-    texts->text.allocator = h->allocator;
-    const bool any = wanted.type.class_ == COFFER__HDF5_TEXT_ANY;
-    const uint64_t count = wanted.space.none ? 0 : wanted.space.elements;
-    if (count > 0 && !any && wanted.type.class_ != COFFER__HDF5_TEXT) {
-        return coffer__hdf5_fail(h, wanted.at, "a list of names is not one of texts", err);
-    }
-    if (count > wanted.size / wanted.type.size) {
-        return coffer__hdf5_fail(h, wanted.at, "a list of names is longer than its bytes", err);
-    }
-    for (uint64_t i = 0; i < count && status == COFFER_OK; i++) {
-        const uint64_t at = wanted.at + i * wanted.type.size;
-        status = any ? hdf5_put_any_text(h, at, texts, err) : hdf5_put_text(h, at, wanted.type.size, texts, err);
-    }
-    return status;
+    coffer__hdf5_attribute attribute = { .name = NULL };
+    hdf5_wanted wanted = { .h = h, .name = name, .on_attribute = hdf5_keep_attribute, .ctx = &attribute };
+    const coffer_status status = coffer__hdf5_messages(h, address, hdf5_look_for_attribute, &wanted, err);
+    return status != COFFER_OK || attribute.name == NULL ? status
+                                                         : coffer__hdf5_attribute_texts(h, &attribute, texts, err);
 }
 
 void coffer__hdf5_texts_free(const coffer__hdf5 *h, coffer__hdf5_texts *texts)

@@ -220,6 +220,7 @@ static void hdf5_enumeration(coffer__cursor *in, const hdf5_head *head, coffer__
 bool coffer__hdf5_type_read(coffer__cursor *in, coffer__hdf5_type *type)
 {
     hdf5_head head;
+    hdf5_head base;
     *type = (coffer__hdf5_type){ .class_ = COFFER__HDF5_OTHER };
     if (!hdf5_type_head(in, &head) || head.number >= sizeof hdf5_classes / sizeof hdf5_classes[0]) {
         return false;
@@ -245,6 +246,7 @@ bool coffer__hdf5_type_read(coffer__cursor *in, coffer__hdf5_type *type)
     case HDF5_ANY:
         type->class_ = (head.bits & 15) == 1 && head.size == 16 ? COFFER__HDF5_TEXT_ANY : COFFER__HDF5_OTHER;
         type->what = (head.bits & 15) == 1 ? "strings" : type->what;
+        type->any_bytes = (head.bits & 15) == 0 && hdf5_type_head(in, &base) && base.size == 1;
         return true;
     default:
         return true;

@@ -17,6 +17,7 @@
 #include "alloc.h"
 #include "disjoint.h"
 #include "error.h"
+#include "hdf5_scan.h"
 #include "readers.h"
 #include "sort.h"
 #include "text.h"
@@ -516,10 +517,6 @@ coffer_status coffer__keras_begin(coffer__keras *keras, const coffer__input_file
     coffer__dense_begin(&keras->rows, wants, plan);
     /* The root is a path here, whose parts have slashes between them: keras_choose looks at it. */
     keras->rows.has_root = false;
-    if (wants->scan) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                            "what loading a Keras file runs is in its configuration, which is not looked at");
-    }
     return coffer__import_plan_put_pair(plan, "format", 6, "tf", 2, err);
 }
 
@@ -559,3 +556,36 @@ void coffer__keras_free(coffer__keras *keras)
     coffer__writing_free(&keras->names);
     coffer__dense_free(&keras->rows);
 }
+
+/* ---- the reader --------------------------------------------------------------------------------------------------- */
+
+static bool keras_hdf5_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
+                             const char *path, size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    (void)path;
+    (void)path_len;
+    return coffer__hdf5_is(head, head_size);
+}
+
+static coffer_status keras_hdf5_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                       coffer__import_plan *plan, coffer_error *err)
+{
+    coffer__keras keras;
+    if (wants->scan) {
+        const coffer__reader_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+        return coffer__hdf5_scan(&file, err);
+    }
+    coffer_status status = coffer__keras_begin(&keras, input, wants, plan, err);
+    if (status == COFFER_OK) {
+        status = coffer__keras_read(&keras, 0, input->size, 0, input->size, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__keras_finish(&keras, err);
+    }
+    coffer__keras_free(&keras);
+    return status;
+}
+
+const coffer__reader coffer__reader_hdf5 = { "hdf5", "an HDF5 file", keras_hdf5_sniff, keras_hdf5_reader };

@@ -16,8 +16,7 @@ typedef struct coffer__keras {
     bool found_root;       /* wants->root has a tensor */
 } coffer__keras;
 
-/* Begins; coffer__keras_free follows also after a failure. A scan fails, since what loading would run is in a
-   configuration, which nothing here reads: COFFER_ERR_UNSUPPORTED. */
+/* Begins; coffer__keras_free follows also after a failure. */
 coffer_status coffer__keras_begin(coffer__keras *keras, const coffer__input_files *input, const coffer__wants *wants,
                                   coffer__import_plan *plan, coffer_error *err);
 /* Puts the rows of the HDF5 file in bytes [start, start + size) of a file. */

@@ -2,15 +2,17 @@
 /*
  * The readers of Keras' files:
  *
- *   .h5, .weights.h5   HDF5
- *   .keras             an archive (zip) with config.json, which is not read, and model.weights.h5, stored: HDF5 again
+ *   .h5, .weights.h5   HDF5: keras.c
+ *   .keras             an archive (zip) with config.json, which only a scan reads, and model.weights.h5, stored: HDF5 again
  *   .weights.json      {"metadata": …, "weight_map": {"/layers/dense/vars": ["m_00000.weights.h5", …], …}}: HDF5 beside it
  */
 #include "alloc.h"
 #include "error.h"
+#include "hdf5_scan.h"
 #include "json.h"
 #include "keras.h"
 #include "readers.h"
+#include "scan_contents.h"
 #include "text.h"
 #include "zip.h"
 
@@ -20,35 +22,6 @@
 #define KERAS_MAX_FILES 4096u
 
 static const char keras_member[] = "model.weights.h5";
-
-/* ---- HDF5 -------------------------------------------------------------------------------------------------------- */
-
-static bool keras_hdf5_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
-                             const char *path, size_t path_len)
-{
-    (void)tail;
-    (void)tail_size;
-    (void)path;
-    (void)path_len;
-    return coffer__hdf5_is(head, head_size);
-}
-
-static coffer_status keras_hdf5_reader(const coffer__input_files *input, const coffer__wants *wants,
-                                       coffer__import_plan *plan, coffer_error *err)
-{
-    coffer__keras keras;
-    coffer_status status = coffer__keras_begin(&keras, input, wants, plan, err);
-    if (status == COFFER_OK) {
-        status = coffer__keras_read(&keras, 0, input->size, 0, input->size, err);
-    }
-    if (status == COFFER_OK) {
-        status = coffer__keras_finish(&keras, err);
-    }
-    coffer__keras_free(&keras);
-    return status;
-}
-
-const coffer__reader coffer__reader_hdf5 = { "hdf5", "an HDF5 file", keras_hdf5_sniff, keras_hdf5_reader };
 
 /* ---- .keras ------------------------------------------------------------------------------------------------------ */
 
@@ -98,6 +71,10 @@ static coffer_status keras_archive_reader(const coffer__input_files *input, cons
 {
     coffer__zip zip;
     coffer__keras keras;
+    if (wants->scan) {
+        const coffer__reader_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+        return coffer__scan_zip(&file, err);
+    }
     coffer_status status = coffer__keras_begin(&keras, input, wants, plan, err);
     if (status == COFFER_OK) {
         status = coffer__zip_read(&zip, input, 0, 0, input->size, wants, plan, plan->allocator, err);
@@ -274,7 +251,11 @@ static coffer_status keras_read_files(keras_index *index, coffer_error *err)
         if (number != file) {
             return coffer__fail(err, COFFER_ERR_PLAN, "the files of the index are not numbered as they were opened");
         }
-        status = coffer__keras_read(keras, file, size, 0, size, err);
+        const coffer__reader_file part = {
+            .input = keras->input, .wants = keras->wants, .plan = keras->plan, .file = file, .size = size
+        };
+        status =
+            keras->wants->scan ? coffer__hdf5_scan(&part, err) : coffer__keras_read(keras, file, size, 0, size, err);
     }
     return status;
 }

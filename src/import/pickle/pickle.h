@@ -107,7 +107,11 @@ typedef struct coffer__pickle_bytes {
    a state or, when it is a GLOBAL or PERSISTENT, items. _codecs.encode, when it is decoded, is not told as a call. */
 typedef struct coffer__pickle_watch {
     void *ctx;
+    /* May be NULL. */
     coffer_status (*seen)(void *ctx, const coffer__pickle *pickle, coffer__value value, coffer_error *err);
+    /* Asked after a value got a state: how many bytes from `position` on are no opcodes but its own. May be NULL: none. */
+    coffer_status (*own_bytes)(void *ctx, const coffer__pickle *pickle, coffer__value value, uint64_t position,
+                               uint64_t *size, coffer_error *err);
 } coffer__pickle_watch;
 
 /*

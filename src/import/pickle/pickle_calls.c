@@ -261,6 +261,24 @@ coffer_status coffer__op_newobj_ex(coffer__pickle *p, unsigned unused)
     return status == COFFER_OK ? pickle_push_call(p, COFFER__CALL_NEW, callable, arguments, keywords) : status;
 }
 
+/* Bytes that a loader reads by itself come from behind the frame that is open, so that has to end here. */
+static coffer_status pickle_pass_own(coffer__pickle *p, coffer__value value)
+{
+    uint64_t size = 0;
+    if (p->watch == NULL || p->watch->own_bytes == NULL) {
+        return COFFER_OK;
+    }
+    const coffer_status status = p->watch->own_bytes(p->watch->ctx, p, value, p->position, &size, p->err);
+    if (status != COFFER_OK || size == 0) {
+        return status;
+    }
+    if (p->position < p->frame_end) {
+        return coffer__pickle_fail(p, "bytes of an array are within a frame");
+    }
+    p->frame_end = 0;
+    return coffer__pickle_skip(p, size);
+}
+
 /* The state goes to what only a loader would have: a class or module, too, whose attributes it would set. */
 coffer_status coffer__op_build(coffer__pickle *p, unsigned unused)
 {
@@ -282,7 +300,8 @@ coffer_status coffer__op_build(coffer__pickle *p, unsigned unused)
     }
     /* A second state replaces the first. Python would merge their dicts, but no pickler writes two. */
     coffer__pickle_at(p, value)->as.object.state = given;
-    return coffer__pickle_tell(p, value);
+    status = coffer__pickle_tell(p, value);
+    return status == COFFER_OK ? pickle_pass_own(p, value) : status;
 }
 
 /* BINPERSID: the loader would be asked for what an id stands for, which is item 0 of the node. It is the value on top, in torch's

@@ -10,6 +10,7 @@
 #define COFFER_PICKLE_PICKLE_CLASSIFY_H
 
 #include "pickle.h"
+#include "pickle_joblib.h"
 #include "pickle_names.h"
 #include "plan.h"
 #include "reader.h"
@@ -79,6 +80,7 @@ typedef struct coffer__numbered {
 /* One pickle, and what is needed to make rows of it. Begins as zeros but for what the reader sets. */
 typedef struct coffer__graph {
     const coffer__pickle *pickle;
+    coffer__joblib *joblib; /* passes over the bytes of its arrays while the pickle is run; NULL: they are opcodes */
     const coffer_allocator *allocator;
     const coffer__wants *wants;
     coffer__import_plan *plan;

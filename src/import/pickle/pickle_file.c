@@ -68,16 +68,22 @@ coffer_status coffer__pickle_file_run(coffer__graph *graph, const coffer__reader
 {
     pickle_range range = { .file = file, .bytes = bytes, .at = at, .size = size };
     const coffer__pickle_bytes stream = { .ctx = &range, .read = pickle_range_read, .size = size };
+    const coffer__pickle_watch watch = { .ctx = graph->joblib, .own_bytes = coffer__joblib_own_bytes };
     coffer__pickle *pickle = NULL;
     *end = 0;
+    if (graph->joblib != NULL) {
+        graph->joblib->bytes = stream;
+        graph->joblib->allocator = file->plan->allocator;
+        graph->joblib->budget = file->plan->budget;
+    }
     graph->allocator = file->plan->allocator;
     graph->wants = file->wants;
     graph->plan = file->plan;
     graph->file = file->file;
     graph->at = at;
     graph->packed = bytes != NULL;
-    const coffer_status status =
-        coffer__pickle_run(&pickle, &stream, 0, graph->allocator, file->plan->budget, NULL, end, err);
+    const coffer_status status = coffer__pickle_run(&pickle, &stream, 0, graph->allocator, file->plan->budget,
+                                                    graph->joblib != NULL ? &watch : NULL, end, err);
     /* Also after a failure: a scan looks at what was built, and unloading frees it. */
     graph->pickle = pickle;
     /* The machine counts from the beginning of the stream. */

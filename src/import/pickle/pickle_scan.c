@@ -16,6 +16,7 @@
 #include "readers.h"
 #include "scan_text.h"
 #include "sort.h"
+#include "tar.h"
 #include "text.h"
 
 #include <string.h>
@@ -24,6 +25,10 @@
 #define SCAN_MAX_FINDINGS 10000
 /* Pickles within each other, or one after another, in one range. */
 #define SCAN_MAX_PICKLES 1000
+/* Those of storages and arrays, of which none is in another. */
+#define SCAN_MAX_PARTS ((size_t)1 << 20)
+/* Those of torch.save in a file of the older kind: a number, a version, the system, the object, the keys of storages. */
+#define SCAN_STREAM 5
 /* A pickle has at least an opcode and its end. */
 #define SCAN_MIN_PICKLE 2
 /* Bytes that are written as text: of how many it is asked whether they are a pickle, and how many are decoded if they may be. */
@@ -38,13 +43,17 @@ typedef struct scan_queued {
     coffer__scan_range range;
     uint8_t *decoded; /* what its bytes are, if they are not in the file as they are; else NULL */
     size_t capacity;
+    bool part; /* of the pickle that it is in, which says what it is */
 } scan_queued;
 
 typedef struct scan_queue {
     const coffer_allocator *allocator;
     scan_queued *items;
     size_t count;
+    size_t capacity;
+    size_t others;    /* items that are no parts */
     uint64_t decoded; /* bytes that the items hold */
+    bool part;        /* what is being looked at is one */
 } scan_queue;
 
 /* One pickle. */
@@ -53,6 +62,8 @@ typedef struct scan_pickle {
     size_t left; /* findings that may still be put */
     uint64_t more;
     bool script; /* classes of __torch__ are those of the archive */
+    bool part;   /* it is within another pickle, as a part of that */
+    const coffer__joblib *joblib;
 } scan_pickle;
 
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
@@ -135,6 +146,21 @@ static coffer__value scan_callable(const coffer__graph *graph, coffer__value cal
     return parts[1];
 }
 
+/* The bytes that torch.storage._load_from_bytes would load as a checkpoint of the older kind, which are looked at as one;
+   0 where the call is another one, or within such a checkpoint. */
+static coffer__value scan_loaded(const scan_pickle *scan, coffer__value call)
+{
+    const coffer__graph *graph = &scan->graph;
+    coffer__value arguments[1] = { 0 };
+    const coffer__node *node = coffer__pickle_node(graph->pickle, call);
+    if (scan->part || node->call != COFFER__CALL_REDUCE || node->count != 2 ||
+        coffer__graph_items(graph, coffer__graph_arguments(graph, call), arguments, 1) != 1) {
+        return 0;
+    }
+    const coffer__node *bytes = coffer__pickle_node(graph->pickle, arguments[0]);
+    return bytes != NULL && bytes->kind == COFFER__VALUE_BYTES ? arguments[0] : 0;
+}
+
 /* A call. What a name that is understood makes of its arguments is known; and the one form of eval that is data. The
    callable of a call may be the result of another. */
 static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_error *err)
@@ -147,7 +173,8 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     const coffer__node *called = coffer__pickle_node(graph->pickle, callable);
     const bool named =
         called != NULL && (called->kind == COFFER__VALUE_GLOBAL || called->kind == COFFER__VALUE_PERSISTENT);
-    if (scan_is_understood(known) || scan_is_script(scan, callable) ||
+    if (scan_is_understood(known) || scan_is_script(scan, callable) || coffer__joblib_has(scan->joblib, value) ||
+        (known.meaning == COFFER__MEANS_LOAD && scan_loaded(scan, value) != 0) ||
         (known.meaning == COFFER__MEANS_EVAL && coffer__graph_evaluated(graph, value) != 0)) {
         return COFFER_OK;
     }
@@ -202,6 +229,30 @@ static void scan_mark_callables(coffer__graph *graph)
     }
 }
 
+/* The class of joblib's arrays is harmless where its objects are made, and nowhere else: other calls could make some as
+   well. */
+static void scan_unmark_arrays(const scan_pickle *scan)
+{
+    const coffer__graph *graph = &scan->graph;
+    const coffer__pickle *pickle = graph->pickle;
+    for (coffer__value value = 1; scan->joblib->count > 0 && value < graph->marks; value++) {
+        const coffer__node *node = coffer__pickle_node(pickle, value);
+        const coffer__value given[] = { coffer__node_state(node), coffer__node_attributes(node) };
+        const bool items = node->kind >= COFFER__VALUE_TUPLE && node->kind != COFFER__VALUE_GLOBAL;
+        uint32_t link = items ? node->first : 0;
+        if (node->kind == COFFER__VALUE_CALL && link != 0) {
+            (void)coffer__pickle_item(pickle, &link);
+        }
+        while (link != 0) {
+            const coffer__value item = coffer__pickle_item(pickle, &link);
+            graph->reached[item] = coffer__joblib_is_class(pickle, item) ? 0 : graph->reached[item];
+        }
+        for (size_t i = 0; i < 2; i++) {
+            graph->reached[given[i]] = coffer__joblib_is_class(pickle, given[i]) ? 0 : graph->reached[given[i]];
+        }
+    }
+}
+
 /* Nodes are in the order in which the stream made them, so the findings come in the order of its bytes. */
 static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 {
@@ -209,6 +260,7 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
     coffer_status status = COFFER_OK;
     /* A name that is called is told with its call and its arguments, and not a second time as an import. */
     scan_mark_callables(graph);
+    scan_unmark_arrays(scan);
     for (coffer__value value = 1; value < graph->marks && status == COFFER_OK; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
         if (node->kind == COFFER__VALUE_CALL) {
@@ -230,20 +282,27 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 
 /* ---- pickles within bytes ------------------------------------------------------------------------------------------ */
 
-/* Takes the decoded bytes over. What does not fit is dropped: that it is there has already been told as a finding, which is
-   a danger by itself. */
-static coffer_status scan_push(scan_queue *queue, const scan_queued *item, coffer_error *err)
+/* Takes the decoded bytes over. What does not fit is dropped. That it is there has been told of what is no part, and is a
+   danger by itself; of a part it is told here. */
+static coffer_status scan_push(scan_queue *queue, scan_pickle *scan, const scan_queued *item, coffer_error *err)
 {
-    if (queue->items == NULL) {
-        queue->items = coffer__alloc_array(queue->allocator, SCAN_MAX_PICKLES, sizeof *queue->items, err);
-    }
-    /* Bounded, as a pickle within a pickle costs a few bytes only. */
-    if (queue->items == NULL || queue->count == SCAN_MAX_PICKLES || item->capacity > SCAN_MAX_HELD - queue->decoded) {
+    const bool full =
+        (item->part ? queue->count - queue->others == SCAN_MAX_PARTS : queue->others == SCAN_MAX_PICKLES) ||
+        item->capacity > SCAN_MAX_HELD - queue->decoded;
+    scan_queued *items =
+        full ? NULL
+             : coffer__grow_array(queue->allocator, queue->items, queue->count, &queue->capacity, sizeof *items, err);
+    if (items == NULL) {
         coffer__free(queue->allocator, item->decoded, item->capacity);
-        return queue->items == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+        return !full        ? COFFER_ERR_MEMORY
+               : item->part ? scan_put(scan, COFFER_WEIGHT_DANGER, 0,
+                                       "there are more pickles within this one than are looked at", "", err)
+                            : COFFER_OK;
     }
+    queue->items = items;
     queue->decoded += item->capacity;
-    queue->items[queue->count++] = *item;
+    queue->others += !item->part;
+    items[queue->count++] = *item;
     return COFFER_OK;
 }
 
@@ -380,20 +439,95 @@ static coffer_status scan_bytes_of(const coffer__reader_file *file, scan_pickle 
         coffer__free(queue->allocator, item.decoded, item.capacity);
         return status;
     }
-    return scan_push(queue, &item, err);
+    return scan_push(queue, scan, &item, err);
 }
 
-/* Bytes, whatever is done with them: torch.storage._load_from_bytes would load them. */
+/* Whether torch.load takes bytes for an archive, which is none of the older kind. */
+static bool scan_is_archive(const uint8_t *head, size_t size)
+{
+    return (size >= 4 && memcmp(head, "PK\3\4", 4) == 0) || (size >= COFFER__TAR_BLOCK && coffer__tar_is_head(head));
+}
+
+/* Bytes that are loaded as a checkpoint of the older kind: its pickles belong there. What follows them is numbers, which
+   nobody loads. */
+static coffer_status scan_loaded_bytes(const coffer__reader_file *file, scan_pickle *scan,
+                                       const coffer__scan_range *range, coffer__value value, scan_queue *queue,
+                                       coffer_error *err)
+{
+    const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
+    uint8_t head[COFFER__TAR_BLOCK];
+    scan_queued item = { .decoded = NULL };
+    coffer_status status = COFFER_OK;
+    if (node->as.bytes.latin1 || node->as.bytes.escaped) {
+        if (node->as.bytes.size > SCAN_MAX_DECODED) {
+            return scan_put(scan, COFFER_WEIGHT_OPAQUE, value, "bytes are too large to be looked at", "", err);
+        }
+        status = scan_load(file, range, node, SCAN_MAX_DECODED, &item, err);
+    } else {
+        item.range = (coffer__scan_range){ .member = range->member,
+                                           .bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL,
+                                           .at = range->at + node->as.bytes.at,
+                                           .size = node->as.bytes.size };
+    }
+    const size_t size = item.range.size < sizeof head ? (size_t)item.range.size : sizeof head;
+    status = status == COFFER_OK ? scan_read(file, &item.range, head, size, err) : status;
+    if (status == COFFER_OK && scan_is_archive(head, size)) {
+        status =
+            scan_put(scan, COFFER_WEIGHT_DANGER, value, "a loader would load an archive that is within bytes", "", err);
+    }
+    if (status != COFFER_OK) {
+        coffer__free(queue->allocator, item.decoded, item.capacity);
+        return status;
+    }
+    item.range.expected = SCAN_STREAM;
+    item.range.more = true;
+    item.part = true;
+    return scan_push(queue, scan, &item, err);
+}
+
+/* Marks the bytes that calls would load. */
+static void scan_mark_loaded(scan_pickle *scan)
+{
+    coffer__graph *graph = &scan->graph;
+    memset(graph->reached, 0, graph->marks);
+    for (coffer__value value = 1; value < graph->marks; value++) {
+        const bool call = coffer__pickle_node(graph->pickle, value)->kind == COFFER__VALUE_CALL &&
+                          coffer__graph_known_call(graph, value).meaning == COFFER__MEANS_LOAD;
+        graph->reached[call ? scan_loaded(scan, value) : 0] = 1;
+    }
+}
+
+/* Bytes, whatever is done with them. */
 static coffer_status scan_bytes(const coffer__reader_file *file, scan_pickle *scan, const coffer__scan_range *range,
                                 scan_queue *queue, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
+    scan_mark_loaded(scan);
     for (coffer__value value = 1; value < scan->graph.marks && status == COFFER_OK; value++) {
         const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
         if (node->kind == COFFER__VALUE_BYTES && node->as.bytes.size >= SCAN_MIN_PICKLE &&
             node->as.bytes.at <= range->size && node->as.bytes.size <= range->size - node->as.bytes.at) {
-            status = scan_bytes_of(file, scan, range, value, queue, err);
+            status = (scan->graph.reached[value] != 0 ? scan_loaded_bytes : scan_bytes_of)(file, scan, range, value,
+                                                                                           queue, err);
         }
+    }
+    return status;
+}
+
+/* Pickles of joblib's arrays of objects. */
+static coffer_status scan_objects(scan_pickle *scan, const coffer__scan_range *range, scan_queue *queue,
+                                  coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < scan->joblib->object_count && status == COFFER_OK; i++) {
+        const coffer__joblib_objects *objects = &scan->joblib->objects[i];
+        const scan_queued item = { .range = { .member = range->member,
+                                              .bytes = range->bytes != NULL ? range->bytes + objects->at : NULL,
+                                              .at = range->at + objects->at,
+                                              .size = objects->size,
+                                              .expected = 1 },
+                                   .part = true };
+        status = scan_push(queue, scan, &item, err);
     }
     return status;
 }
@@ -438,15 +572,49 @@ static coffer_status scan_tell(const coffer__reader_file *file, scan_pickle *sca
     if (status == COFFER_OK) {
         status = scan_nodes(scan, err);
     }
+    if (status == COFFER_OK) {
+        status = scan_objects(scan, range, queue, err);
+    }
     return status == COFFER_OK ? scan_bytes(file, scan, range, queue, err) : status;
+}
+
+/* Runs the pickle at the beginning of a range and tells what it finds; *end is the byte after it, 0 when it is damaged. */
+static coffer_status scan_run(const coffer__reader_file *file, scan_pickle *scan, const coffer__scan_range *range,
+                              scan_queue *queue, uint64_t *end, coffer_error *err)
+{
+    /* The error of the run becomes a finding, so it must not be in the caller's: it is copied there only if
+       the scan fails. */
+    coffer_error damage;
+    coffer__error_clear(&damage);
+    coffer_status status =
+        coffer__pickle_file_run(&scan->graph, file, range->bytes, range->at, range->size, end, &damage);
+    const bool over = scan->graph.pickle != NULL && coffer__pickle_over_budget(scan->graph.pickle);
+    const bool damaged = status == COFFER_ERR_PICKLE || (status == COFFER_ERR_MEMORY && over);
+    if (status != COFFER_OK && !damaged && err != NULL) {
+        *err = damage;
+    }
+    if (damaged) {
+        *end = 0;
+        status = COFFER_OK;
+    }
+    if (status == COFFER_OK && scan->graph.pickle != NULL) {
+        status = scan_tell(file, scan, range, queue, err);
+    }
+    if (status == COFFER_OK && damaged) {
+        status = scan_put_damage(file, scan, range, &damage, err);
+    }
+    coffer__pickle_file_unload(&scan->graph);
+    return status;
 }
 
 /* One pickle at the beginning of a range; *end is the byte after it, 0 when it is damaged or none. */
 static coffer_status scan_one(const coffer__reader_file *file, const coffer__scan_range *range, scan_queue *queue,
                               uint64_t *end, coffer_error *err)
 {
-    scan_pickle scan = { .left = SCAN_MAX_FINDINGS, .script = range->script };
+    coffer__joblib joblib = { .allocator = file->plan->allocator };
+    scan_pickle scan = { .left = SCAN_MAX_FINDINGS, .script = range->script, .part = queue->part, .joblib = &joblib };
     scan.graph.member = range->member;
+    scan.graph.joblib = queue->part ? NULL : &joblib;
     if (range->unsure) {
         coffer__followed followed;
         const coffer_status status =
@@ -456,28 +624,8 @@ static coffer_status scan_one(const coffer__reader_file *file, const coffer__sca
             return status;
         }
     }
-    /* The error of the run becomes a finding, so it must not be in the caller's: it is copied there only if
-       the scan fails. */
-    coffer_error damage;
-    coffer__error_clear(&damage);
-    coffer_status status =
-        coffer__pickle_file_run(&scan.graph, file, range->bytes, range->at, range->size, end, &damage);
-    const bool over = scan.graph.pickle != NULL && coffer__pickle_over_budget(scan.graph.pickle);
-    const bool damaged = status == COFFER_ERR_PICKLE || (status == COFFER_ERR_MEMORY && over);
-    if (status != COFFER_OK && !damaged && err != NULL) {
-        *err = damage;
-    }
-    if (damaged) {
-        *end = 0;
-        status = COFFER_OK;
-    }
-    if (status == COFFER_OK && scan.graph.pickle != NULL) {
-        status = scan_tell(file, &scan, range, queue, err);
-    }
-    if (status == COFFER_OK && damaged) {
-        status = scan_put_damage(file, &scan, range, &damage, err);
-    }
-    coffer__pickle_file_unload(&scan.graph);
+    const coffer_status status = scan_run(file, &scan, range, queue, end, err);
+    coffer__joblib_free(&joblib);
     return status;
 }
 
@@ -543,12 +691,13 @@ coffer_status coffer__scan_pickles(const coffer__reader_file *file, const coffer
     /* The queue grows while it is worked off: what is found within these pickles is put at its end. */
     for (size_t i = 0; i < queue.count && status == COFFER_OK; i++) {
         const coffer__scan_range inner = queue.items[i].range;
+        queue.part = queue.items[i].part;
         status = scan_range(file, &inner, &queue, &ignored, err);
     }
     for (size_t i = 0; i < queue.count; i++) {
         coffer__free(queue.allocator, queue.items[i].decoded, queue.items[i].capacity);
     }
-    coffer__free_array(queue.allocator, queue.items, SCAN_MAX_PICKLES, sizeof *queue.items);
+    coffer__free(queue.allocator, queue.items, queue.capacity * sizeof *queue.items);
     if (end != NULL) {
         *end = expected_end;
     }

@@ -110,7 +110,7 @@ bool coffer__pickle_is_unknown(const coffer__pickle *p, coffer__value value)
 /* Reports a value to the watch, which sees it in the order in which a loader would have acted on it. */
 coffer_status coffer__pickle_tell(coffer__pickle *p, coffer__value value)
 {
-    return p->watch == NULL ? COFFER_OK : p->watch->seen(p->watch->ctx, p, value, p->err);
+    return p->watch == NULL || p->watch->seen == NULL ? COFFER_OK : p->watch->seen(p->watch->ctx, p, value, p->err);
 }
 
 /* ---- opcodes ---- */

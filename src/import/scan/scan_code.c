@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code that is no pickle: see scan_code.h.
- *
- * JSON is not read as a tree, but as the strings that are in it: a string that a colon follows is a key, the next one its
- * value. What is malformed besides does not matter, since no loader would get further than this.
  */
 #include "scan_code.h"
 
-#include "alloc.h"
 #include "bytes.h"
-#include "json.h"
-#include "pickle_scan.h"
+#include "scan_json.h"
 #include "text.h"
 
 #include <string.h>
-
-#define CODE_NO_DIGIT 64u
 
 static const char code_program[] = "%q is a program or a library, whose code runs when it is loaded";
 static const char code_compiled[] = "%q is compiled code of Python, which runs when it is imported";
@@ -132,168 +125,6 @@ const char *coffer__scan_packing_of(const uint8_t *head, size_t size)
     return NULL;
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
-
-static bool code_is_space(uint8_t c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static bool code_is_json(const uint8_t *head, size_t size)
-{
-    size_t at = 0;
-    while (at < size && code_is_space(head[at])) {
-        at++;
-    }
-    const bool opens = at < size && head[at] == '{';
-    at += opens ? 1 : 0;
-    while (at < size && code_is_space(head[at])) {
-        at++;
-    }
-    return opens && at < size && head[at] == '"';
-}
-
-/* A text of JSON whose strings are looked at. */
-typedef struct code_json {
-    const coffer__reader_file *file;
-    const char *member;
-    uint64_t at;
-    coffer__json in;
-    char *text; /* the string that was read last, with space for the longest there can be */
-    size_t len;
-    enum { CODE_OTHER, CODE_SERIALIZED, CODE_CLASS, CODE_MAP } key; /* that stands before it */
-    uint8_t *bytes;                                                 /* what it stands for, of the same room */
-} code_json;
-
-static coffer_status code_put(const code_json *json, coffer_weight weight, const char *sentence, coffer_error *err)
-{
-    return coffer__import_plan_put_finding(json->file->plan, weight, json->file->file, json->at, json->member, sentence,
-                                           json->text, json->len, err);
-}
-
-/* A digit of base64. */
-static uint32_t code_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return (uint32_t)(c - 'A');
-    }
-    if (c >= 'a' && c <= 'z') {
-        return (uint32_t)(c - 'a' + 26);
-    }
-    if (c >= '0' && c <= '9') {
-        return (uint32_t)(c - '0' + 52);
-    }
-    return c == '+' ? 62 : c == '/' ? 63 : CODE_NO_DIGIT;
-}
-
-/* As Python decodes it: what is no digit is passed over, and the padding ends it. */
-static size_t code_decode(const char *text, size_t len, uint8_t *bytes)
-{
-    uint32_t bits = 0;
-    unsigned have = 0;
-    size_t quad = 0;
-    size_t pads = 0;
-    size_t size = 0;
-    for (size_t i = 0; i < len; i++) {
-        const uint32_t digit = code_digit(text[i]);
-        pads += text[i] == '=' ? 1 : 0;
-        if (text[i] == '=' && quad >= 2 && quad + pads >= 4) {
-            return size;
-        }
-        if (digit == CODE_NO_DIGIT) {
-            continue;
-        }
-        pads = 0;
-        bits = (bits << 6 | digit) & 0xFFFF;
-        have += 6;
-        quad = (quad + 1) % 4;
-        if (have >= 8) {
-            have -= 8;
-            bytes[size++] = (uint8_t)(bits >> have);
-        }
-    }
-    return size;
-}
-
-/* A pickle that was written as text. */
-static coffer_status code_serialized(const code_json *json, coffer_error *err)
-{
-    const coffer__scan_range range = {
-        .member = json->member,
-        .bytes = json->bytes,
-        .at = json->at,
-        .expected = 1,
-        .size = code_decode(json->text, json->len, json->bytes),
-    };
-    return range.size > 0 ? coffer__scan_pickles(json->file, &range, NULL, err) : COFFER_OK;
-}
-
-/* A string that is a key, and says what comes next. */
-static coffer_status code_key(code_json *json, coffer_error *err)
-{
-    json->key = coffer__text_is(json->text, json->len, ":serialized:") ? CODE_SERIALIZED
-                : coffer__text_is(json->text, json->len, "class_name") ? CODE_CLASS
-                : coffer__text_is(json->text, json->len, "auto_map")   ? CODE_MAP
-                                                                       : CODE_OTHER;
-    return json->key == CODE_MAP ? code_put(json, COFFER_WEIGHT_OPAQUE,
-                                            "%q names code that comes with the model: transformers runs it if "
-                                            "trust_remote_code is given",
-                                            err)
-                                 : COFFER_OK;
-}
-
-static coffer_status code_value(code_json *json, coffer_error *err)
-{
-    if (json->key == CODE_SERIALIZED) {
-        return code_serialized(json, err);
-    }
-    const bool lambda = json->key == CODE_CLASS && (coffer__text_is(json->text, json->len, "__lambda__") ||
-                                                    coffer__text_is(json->text, json->len, "Lambda"));
-    return lambda
-               ? code_put(json, COFFER_WEIGHT_DANGER, "a layer is %q: Keras would run the code that it is made of", err)
-               : COFFER_OK;
-}
-
-/* Goes to the next string; false at the end. */
-static bool code_next(code_json *json)
-{
-    coffer__cursor *in = &json->in.in;
-    while (in->position < in->length && in->base[in->position] != '"') {
-        in->position++;
-    }
-    return in->position < in->length;
-}
-
-/* Python takes some strings that are refused here, so a text that cannot be read to its end is a finding. */
-static coffer_status code_strings(code_json *json, coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    while (status == COFFER_OK && code_next(json)) {
-        bool has_control = false;
-        if (coffer__json_string(&json->in, json->text, &json->len, &has_control) != COFFER_OK) {
-            json->len = 0;
-            return code_put(json, COFFER_WEIGHT_OPAQUE,
-                            "this begins as JSON, and cannot be read as that: what it may hold was not looked at", err);
-        }
-        status = coffer__json_peek(&json->in) == ':' ? code_key(json, err) : code_value(json, err);
-    }
-    return status;
-}
-
-static coffer_status code_scan_json(const coffer__reader_file *file, const char *member, uint64_t at,
-                                    const uint8_t *text, size_t size, coffer_error *err)
-{
-    const coffer_allocator *allocator = file->plan->allocator;
-    code_json json = { .file = file, .member = member, .at = at, .in = { .in = { .base = text, .length = size } } };
-    json.text = coffer__alloc_array(allocator, size, 1, err);
-    json.bytes = coffer__alloc_array(allocator, size, 1, err);
-    const bool made = json.text != NULL && json.bytes != NULL;
-    const coffer_status status = made ? code_strings(&json, err) : COFFER_ERR_MEMORY;
-    coffer__free_array(allocator, json.text, size, 1);
-    coffer__free_array(allocator, json.bytes, size, 1);
-    return status;
-}
-
 /* ---- YAML ---------------------------------------------------------------------------------------------------------- */
 
 static bool code_is_yaml(const char *name, size_t name_len)
@@ -376,14 +207,14 @@ static coffer_status code_scan_yaml(const coffer__reader_file *file, const char 
 
 bool coffer__scan_is_telling(const uint8_t *head, size_t size, const char *name, size_t name_len)
 {
-    return code_is_json(head, size) || code_is_yaml(name, name_len);
+    return coffer__scan_is_json(head, size) || code_is_yaml(name, name_len);
 }
 
 coffer_status coffer__scan_text(const coffer__reader_file *file, const char *member, uint64_t at, const char *name,
                                 size_t name_len, const uint8_t *text, size_t size, coffer_error *err)
 {
     const coffer_status status =
-        code_is_json(text, size) ? code_scan_json(file, member, at, text, size, err) : COFFER_OK;
+        coffer__scan_is_json(text, size) ? coffer__scan_json(file, member, at, text, size, err) : COFFER_OK;
     return status == COFFER_OK && code_is_yaml(name, name_len) ? code_scan_yaml(file, member, at, text, size, err)
                                                                : status;
 }

@@ -19,8 +19,8 @@ bool coffer__scan_is_telling(const uint8_t *head, size_t size, const char *name,
 /*
  * What loaders would run of such text, which lies at `at`: findings.
  *
- * JSON   pickles that are written as text (":serialized:"), as stable-baselines3 keeps them; code of Keras's Lambda; code
- *        that "auto_map" names
+ * JSON   pickles that are written as text (":serialized:"), as stable-baselines3 keeps them; what a configuration of Keras
+ *        names; code that "auto_map" names
  * YAML   objects of Python that tags name; what "_target_" or "target" names, as hydra and NeMo call it, but for classes of
  *        a few packages
  */

@@ -17,6 +17,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "gzip.h"
 #include "numpy.h"
 #include "pickle_archive.h"
 #include "pickle_scan.h"
@@ -45,7 +46,15 @@ typedef struct contents_view {
 } contents_view;
 
 /* A part of a file is a container of one member, which is all of it. */
-typedef enum contents_kind { CONTENTS_NOTHING, CONTENTS_PART, CONTENTS_ZIP, CONTENTS_TAR } contents_kind;
+typedef enum contents_kind {
+    CONTENTS_NOTHING,
+    CONTENTS_PART,
+    CONTENTS_ZIP,
+    CONTENTS_TAR,
+    CONTENTS_HDF5,
+    CONTENTS_NPY,
+    CONTENTS_PACKED /* a part, once it is unpacked */
+} contents_kind;
 
 /* A container that is open. */
 typedef struct contents_frame {
@@ -313,7 +322,8 @@ static coffer_status contents_rest(contents *c, contents_frame *frame, contents_
                                    size_t head_size, coffer_error *err)
 {
     const bool begins = coffer__scan_is_pickle(head, head_size);
-    const bool sure = (begins || contents_is_named(member)) && !contents_is_weight(frame, member);
+    const bool sure =
+        member->is != CONTENTS_PACKED && (begins || contents_is_named(member)) && !contents_is_weight(frame, member);
     uint8_t *bytes = NULL;
     coffer_status status = COFFER_OK;
     if (!contents_is_stored(member)) {
@@ -386,6 +396,13 @@ static coffer_status contents_open(const contents *c, contents_frame *frame, cof
 {
     const coffer__reader_file *file = &frame->file;
     const size_t first = file->plan->findings.count;
+    if (frame->kind == CONTENTS_HDF5 || frame->kind == CONTENTS_NPY) {
+        uint64_t objects = 0;
+        const coffer_status read = frame->kind == CONTENTS_NPY
+                                       ? coffer__numpy_put_file(file, &objects, err)
+                                       : coffer__reader_hdf5.read(&frame->input, file->wants, file->plan, err);
+        return read == COFFER_OK ? contents_move(frame, first, err) : read;
+    }
     if (frame->kind != CONTENTS_ZIP) {
         frame->tar =
             (coffer__tar){ .input = &frame->input, .allocator = file->plan->allocator, .size = frame->input.size };
@@ -431,6 +448,34 @@ static void contents_pop(contents *c)
     }
 }
 
+/* Puts what packed bytes stand for in their place; NULL where that is not known, which is told. */
+static coffer_status contents_unpack(contents *c, contents_frame *frame, contents_member *member, uint8_t **bytes,
+                                     coffer_error *err)
+{
+    const uint64_t held = CONTENTS_MAX_HELD - c->held;
+    const uint64_t left = CONTENTS_MAX_INFLATED - c->inflated;
+    uint8_t *unpacked = NULL;
+    size_t size = 0;
+    bool all = false;
+    coffer_status status = coffer__gzip_unpack(frame->file.plan->allocator, *bytes, (size_t)member->size,
+                                               (size_t)(held < left ? held : left), &unpacked, &size, &all, err);
+    if (status == COFFER_OK && unpacked == NULL && c->depth == 1 && frame->kind == CONTENTS_PART) {
+        status =
+            coffer__fail(err, COFFER_ERR_DAMAGED, "the file is compressed, and cannot be unpacked: unpack it first");
+    }
+    if (status == COFFER_OK && (unpacked == NULL || !all)) {
+        status = contents_put(frame, member, COFFER_WEIGHT_OPAQUE,
+                              unpacked == NULL ? "%q is compressed once more, and was not looked at"
+                                               : "%q goes on behind what is compressed: that was not looked at",
+                              err);
+    }
+    contents_unload(frame, member, *bytes);
+    member->size = size;
+    *bytes = unpacked;
+    c->inflated += size;
+    return status;
+}
+
 /* The frame of a member that is an archive, not open yet; NULL where there is a bound in the way, or a failure. */
 static contents_frame *contents_descend(contents *c, contents_frame *frame, contents_member *member,
                                         coffer_status *status, coffer_error *err)
@@ -444,13 +489,18 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
                                "%q is an archive in too many others, or one too many: it was not looked at", err);
         return NULL;
     }
-    if (!contents_is_stored(member)) {
+    const bool packed = member->is == CONTENTS_PACKED;
+    if (packed || !contents_is_stored(member)) {
         *status = contents_load(c, frame, member, &bytes, err);
+        if (*status == COFFER_OK && bytes != NULL && packed) {
+            *status = contents_unpack(c, frame, member, &bytes, err);
+        }
         if (*status != COFFER_OK || bytes == NULL) {
             contents_unload(frame, member, bytes);
             return NULL;
         }
     }
+    member->is = packed ? CONTENTS_PART : member->is;
     /* That of the archive comes first. */
     *status = coffer__import_plan_put_text(plan, member->name, member->name_len, &name, err);
     if (*status == COFFER_OK) {
@@ -461,7 +511,8 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
     contents_frame *inner = contents_push(c, &view, member->size, *status == COFFER_OK ? member->is : CONTENTS_NOTHING);
     inner->held = bytes;
     inner->name = name;
-    inner->embedded = frame->embedded && frame->kind == CONTENTS_PART;
+    inner->called = "";
+    inner->embedded = frame->embedded && frame->kind == CONTENTS_PART && !packed;
     c->held += bytes != NULL ? member->size : 0;
     return inner;
 }
@@ -482,7 +533,7 @@ static coffer_status contents_enter(contents *c, contents_frame *frame, contents
     contents_pop(c);
     if (status == COFFER_ERR_DAMAGED) {
         return contents_put(frame, member, COFFER_WEIGHT_DANGER,
-                            "%q begins as an archive and cannot be read as one: it was not looked at", err);
+                            "%q begins as an archive or HDF5, and cannot be read as that: it was not looked at", err);
     }
     if (err != NULL) {
         *err = trouble;
@@ -507,7 +558,8 @@ static coffer_status contents_code(const contents_frame *frame, const contents_m
     if (frame->script && weight == COFFER_WEIGHT_OPAQUE) {
         sentence = NULL;
     }
-    if (sentence == NULL && !contents_is_weight(frame, member) && coffer__scan_packing_of(head, size) != NULL) {
+    if (sentence == NULL && !contents_is_weight(frame, member) && !coffer__gzip_is(head, size) &&
+        coffer__scan_packing_of(head, size) != NULL) {
         weight = COFFER_WEIGHT_OPAQUE;
         sentence = "%q is compressed once more, and was not looked at";
     }
@@ -526,6 +578,7 @@ static coffer_status contents_by_head(contents *c, contents_frame *frame, conten
         status = coffer__numpy_put_member(&frame->file, &frame->archive.zip, member->zip, err);
     }
     if (status != COFFER_OK || begins) {
+        member->is = begins && member->zip == NULL ? CONTENTS_NPY : CONTENTS_NOTHING;
         return status;
     }
     if (memcmp(head, "PK\3\4", 4) == 0) {
@@ -537,9 +590,16 @@ static coffer_status contents_by_head(contents *c, contents_frame *frame, conten
         member->is = CONTENTS_TAR;
         return contents_rest(c, frame, member, head, size, err);
     }
+    if (memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0) {
+        member->is = CONTENTS_HDF5;
+        return contents_rest(c, frame, member, head, size, err);
+    }
     status = contents_code(frame, member, head, size, &known, err);
     if (status == COFFER_OK && !known && coffer__scan_is_telling(head, size, member->name, member->name_len)) {
         status = contents_text(c, frame, member, err);
+    }
+    if (status == COFFER_OK && !known && !contents_is_weight(frame, member) && coffer__gzip_is(head, size)) {
+        member->is = CONTENTS_PACKED;
     }
     return status == COFFER_OK ? contents_rest(c, frame, member, head, size, err) : status;
 }
@@ -679,7 +739,7 @@ static coffer_status contents_next(contents_frame *frame, coffer__tar_member *fo
         *more = frame->next++ == 0;
         return COFFER_OK;
     }
-    *more = frame->next < frame->archive.zip.count;
+    *more = frame->kind == CONTENTS_ZIP && frame->next < frame->archive.zip.count;
     if (*more) {
         coffer__zip_member *zip = &frame->archive.zip.members[frame->next++];
         *member = (contents_member){ .name = zip->name,

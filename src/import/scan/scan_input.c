@@ -14,6 +14,7 @@
 #include "scan_contents.h"
 #include "scan_others.h"
 #include "tar.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -111,6 +112,30 @@ static coffer_status scan_end(const coffer__input_files *input, const coffer__wa
     return status == COFFER_OK && found ? coffer__scan_zip(&file, err) : status;
 }
 
+/* ---- HDF5 behind something else ------------------------------------------------------------------------------------ */
+
+/* HDF5 may begin at byte 512, and at each twice of that, behind what a user put there. h5py finds it, and Keras takes what is
+   called so for a model. */
+static coffer_status scan_user_block(const coffer__input_files *input, coffer__import_plan *plan, coffer_error *err)
+{
+    static const char *const endings[] = { ".h5", ".hdf5", ".hdf", ".keras" };
+    uint8_t bytes[8] = { 0 };
+    coffer_status status = COFFER_OK;
+    bool named = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        named = named || coffer__text_ends(input->path, input->path_len, endings[i]);
+    }
+    for (uint64_t at = 512; named && status == COFFER_OK && input->size >= at + sizeof bytes; at *= 2) {
+        status = coffer__input_files_read(input, 0, input->size, at, bytes, sizeof bytes, err);
+        if (status == COFFER_OK && memcmp(bytes, "\x89HDF\r\n\x1a\n", sizeof bytes) == 0) {
+            return coffer__import_plan_put_finding(plan, COFFER_WEIGHT_DANGER, 0, at, "",
+                                                   "HDF5 begins here, behind other bytes: it was not looked at", "", 0,
+                                                   err);
+        }
+    }
+    return status;
+}
+
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
 static bool scan_has_findings(const coffer__import_plan *plan)
@@ -179,6 +204,9 @@ coffer_status coffer__scan_input(const coffer__input_files *input, const coffer_
     coffer_error trouble;
     coffer__error_clear(&trouble);
     coffer_status status = scan_end(input, wants, plan, false, &trouble);
+    if (status == COFFER_OK) {
+        status = scan_user_block(input, plan, &trouble);
+    }
     if (status == COFFER_OK) {
         status = scan_find_reader(input, wants, plan, reader, &trouble);
     }

@@ -3,6 +3,7 @@
 #include "scan_others.h"
 
 #include "alloc.h"
+#include "gzip.h"
 #include "kinds.h"
 #include "paths.h"
 #include "readers.h"
@@ -30,10 +31,14 @@ static coffer_status others_read_archive(const coffer__input_files *input, const
                                          coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__reader_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
-    uint8_t head[4] = { 0 };
-    const coffer_status status = coffer__input_files_read(input, 0, input->size, 0, head, sizeof head, err);
+    uint8_t head[16] = { 0 };
+    const size_t size = input->size < sizeof head ? (size_t)input->size : sizeof head;
+    const coffer_status status = coffer__input_files_read(input, 0, input->size, 0, head, size, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (coffer__gzip_is(head, sizeof head)) {
+        return coffer__scan_part(&file, "", err);
     }
     return others_is_zip(head, sizeof head) ? coffer__scan_zip(&file, err) : coffer__scan_tar(&file, false, err);
 }
@@ -103,7 +108,8 @@ coffer_status coffer__scan_unknown(const coffer__input_files *input, const coffe
     uint8_t head[COFFER__SCAN_HEAD];
     const size_t size = input->size < sizeof head ? (size_t)input->size : sizeof head;
     coffer_status status = coffer__input_files_read(input, 0, input->size, 0, head, size, err);
-    if (status == COFFER_OK && (others_is_zip(head, size) || others_is_tar(head, size))) {
+    const bool packed = coffer__gzip_is(head, size) && !coffer__kind_is_tensors(head, size);
+    if (status == COFFER_OK && (packed || others_is_zip(head, size) || others_is_tar(head, size))) {
         *reader = &coffer__reader_archive;
         return status;
     }

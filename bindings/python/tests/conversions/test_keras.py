@@ -304,3 +304,53 @@ def test_chunks_that_were_never_written(tmp_path):
         file.create_dataset("w", (40, 40), "<f4", chunks=(10, 10))[:10] = 1
     with pytest.raises(coffer.Error, match="never written|missing or out of order"):
         read(tmp_path / "m.h5", tmp_path / "o.safetensors")
+
+
+# ---- scanning -----------------------------------------------------------------------------------------------------------
+
+
+@keras.saving.register_keras_serializable(package="mine")
+class Registered(keras.layers.Layer):
+    def call(self, x):
+        return x
+
+
+def scanned(model, path):
+    model.save(path)
+    return {finding.weight: finding.text for finding in coffer.scan(path)}
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m.h5"])
+def test_a_scan_of_what_keras_saves(tmp_path, name):
+    """Its own layers, losses, metrics and optimizers are clean; a Lambda is danger, and a registered layer is not known."""
+    plain = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(2, 3, activation=keras.activations.gelu, kernel_regularizer="l2"),
+                              keras.layers.BatchNormalization(), keras.layers.Flatten(), keras.layers.Dense(2, kernel_constraint=keras.constraints.MaxNorm(2))])  # fmt: skip
+    plain.compile(keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(0.1, 10)), keras.losses.CategoricalCrossentropy(), [keras.metrics.AUC(), "acc"])
+    plain.fit(np.zeros((2, 8, 8, 3)), np.eye(2), verbose=0)
+    assert set(scanned(plain, tmp_path / name)) == {"note"}
+    assert "run the code" in scanned(keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x + 1)]), tmp_path / name)["danger"]
+    assert "mine>Registered" in scanned(keras.Sequential([keras.Input((3,)), Registered()]), tmp_path / name)["opaque"]
+
+
+def test_a_scan_of_operations_applications_and_weights(tmp_path):
+    inputs = keras.Input((4,))
+    outputs = keras.ops.softmax(keras.ops.concatenate([keras.ops.add(inputs, 1.0), keras.layers.Rescaling(2.0)(inputs)]))
+    assert set(scanned(keras.Model(inputs, outputs), tmp_path / "m.keras")) == {"note"}
+    model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), alpha=0.35, classes=2)
+    assert set(scanned(model, tmp_path / "a.keras")) == {"note"}
+    model.save_weights(tmp_path / "a.weights.h5")
+    assert {finding.weight for finding in coffer.scan(tmp_path / "a.weights.h5")} == {"note"}
+
+
+def test_a_scan_of_what_h5py_writes(tmp_path):
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file.create_dataset("w", data=np.zeros((4, 4), "f4"), chunks=(2, 2), compression="gzip")
+        file.attrs.update({"a": "a text.", "n": 3, "l": ["a", "b"], "e": h5py.Empty("f4"), "z": np.bytes_(b"bytes.")})
+        file["again"] = h5py.SoftLink("/w")
+    assert {finding.weight for finding in coffer.scan(tmp_path / "m.h5")} == {"note"}
+    with h5py.File(tmp_path / "m.h5", "a") as file:
+        file["other"] = h5py.ExternalLink("/etc/passwd", "/")
+    assert [finding.weight for finding in coffer.scan(tmp_path / "m.h5")] == ["danger"]
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("w", (4,), "u1", external=[("/etc/passwd", 0, 4)])
+    assert [finding.weight for finding in coffer.scan(tmp_path / "x.h5")] == ["danger"]
