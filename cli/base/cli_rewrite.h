@@ -19,7 +19,7 @@
 /* The options that all of them have. */
 #define CLI_OPTION_ROW_OUTPUT                                                                                          \
     {                                                                                                                  \
-        CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write a new file instead of rewriting PATH", NULL                   \
+        CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write a new file, or FOLDER/ with a whole model, not PATH", NULL    \
     }
 #define CLI_OPTION_ROW_DRY_RUN                                                                                         \
     {                                                                                                                  \

@@ -194,7 +194,8 @@ static int run_convert(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE",
+      "the new file; its ending gives the format; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy, pt or gguf, regardless of the ending",
       CLI_VALUES_EXPORTS },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },
