@@ -64,7 +64,7 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
 
 /* A single file made of a single file has a writer of its own: it may have any name and format, and
    nothing else is published with it. Replacing several files by one needs the commit, too,
-   since the old ones and their index have to go, and so do files beside the model. */
+   since the old ones and their index have to go, and so do companions. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     const bool replaces_sharded = rewrite->options.output == NULL && rewrite->model->sharded != NULL;

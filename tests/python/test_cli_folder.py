@@ -315,7 +315,7 @@ def test_what_a_crash_left_is_finished(tmp_path):
         path.rename(f"{path}.coffer-new")
     index = out / "model.safetensors.index.json"
     pathlib.Path(f"{index}.coffer-ready").write_text(json.dumps({"weight_map": weight_map}))
-    pathlib.Path(f"{index}.coffer-beside").write_text("".join(f"{name}\n" for name in [*beside, "../stranger"]))
+    pathlib.Path(f"{index}.coffer-companions").write_text("".join(f"{name}\n" for name in [*beside, "../stranger"]))
     (tmp_path / "stranger.coffer-new").write_text("stays")
     run("meta", "--recover", out / "model.safetensors")
     assert digests(out) == wanted
@@ -328,7 +328,7 @@ def test_what_a_crash_left_is_undone(tmp_path):
     before = digests(out)
     index = out / "model.safetensors.index.json"
     pathlib.Path(f"{index}.coffer-new").write_text(json.dumps({"weight_map": {"a": "model.safetensors"}}))
-    pathlib.Path(f"{index}.coffer-beside").write_text("config.json\ntokenizer.json\n")
+    pathlib.Path(f"{index}.coffer-companions").write_text("config.json\ntokenizer.json\n")
     for name in ["model.safetensors", "config.json", "tokenizer.json"]:
         (out / f"{name}.coffer-new").write_text("half")
     run("meta", "--recover", out / "model.safetensors")
@@ -386,7 +386,8 @@ def nearest_e4m3(numbers):
     codes = np.arange(127)
     exponent, mantissa = codes >> 3, codes & 7
     values = np.where(exponent > 0, np.ldexp(1 + mantissa / 8, exponent - 7), np.ldexp(mantissa / 8, -6))
-    magnitudes = np.minimum(np.abs(np.nan_to_num(numbers.astype(np.float64), posinf=1e300, neginf=-1e300)), values[-1])
+    with np.errstate(invalid="ignore"):
+        magnitudes = np.minimum(np.abs(numbers.astype(np.float64)), values[-1])
     above = np.clip(np.searchsorted(values, magnitudes), 1, 126)
     below = above - 1
     upper, lower = values[above] - magnitudes, magnitudes - values[below]
