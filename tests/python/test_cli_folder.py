@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import resource
 import subprocess
 
 import numpy as np
@@ -363,6 +364,25 @@ def test_dry_runs_promise_nothing_that_fails(tmp_path, verb):
         assert run(*arguments, "-n", "-o", output, code=3).stderr == told
 
 
+@pytest.mark.parametrize("verb", ["cast", "drop", "convert", "average", "split", "merge"])
+def test_dry_runs_promise_no_space_that_is_not_there(tmp_path, verb):
+    """Here it is the limit of a file's size, which every user can set."""
+    model = write_model(tmp_path / "model")
+    large = {f"model.layers.{i}.up": ("F32", [1 << 20], bytes(4 << 20)) for i in range(2)}
+    make(model / "model.safetensors", large, {"format": "pt"})
+    arguments = [argument.format(model=model) for argument in VERBS.get(verb, [verb, "{model}"])]
+    arguments = ["cast", model, "f64"] if verb == "cast" else arguments
+    told = []
+    for more in [[], ["-n"]]:
+        result = subprocess.run([CLI, *map(str, arguments), "-o", f"{tmp_path}/out/", *more], capture_output=True, text=True, timeout=60,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)), check=False)
+        assert result.returncode == 3, result.stderr
+        told.append(result.stderr.strip().removesuffix(' (tensor "model.layers.1.up")').removesuffix(' (tensor "model.layers.0.up")'))
+    assert told[0] == told[1]
+    assert "write where files may be larger" in told[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 # ---- dtypes ----------------------------------------------------------------------------------------------------------
 
 
@@ -379,6 +399,16 @@ def test_a_bare_dtype_is_for_floats(tmp_path):
     found = {name: dtype for name, (dtype, _, _) in read(tmp_path / "out.safetensors").items()}
     assert found == {"a": "BF16", "small": "BF16", "ids": "I64", "mask": "BOOL", "scales": "F8_E8M0", "codes": "F4"}
     assert "no dtype to cast to" in run("cast", tmp_path / "m.safetensors", "int8", "-n", code=2).stderr
+
+
+def test_convert_casts(tmp_path):
+    model = write_model(tmp_path / "model")
+    run("cast", model, "bf16", "-o", f"{tmp_path}/cast/")
+    run("convert", model, "--dtype", "BF16", "-o", f"{tmp_path}/converted/")
+    assert digests(tmp_path / "cast") == digests(tmp_path / "converted")
+    assert "--dtype needs F16" in run("convert", model, "--dtype", "i8", "-n", code=2).stderr
+    np.savez(tmp_path / "weights.npz", a=np.ones(2, "<f4"))
+    assert "coffer cast" in run("convert", tmp_path / "weights.npz", "--dtype", "bf16", "-n", code=2).stderr
 
 
 def nearest_e4m3(numbers):
