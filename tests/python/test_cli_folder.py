@@ -86,6 +86,17 @@ def write_model(folder, shards=1, name="model", **more):
     return folder
 
 
+def write_adapter(folder):
+    folder.mkdir()
+    name = "base_model.model.model.layers.0.mlp.up"
+    make(folder / "adapter_model.safetensors", {
+        f"{name}.lora_A.weight": ("F32", [1, 4], np.ones(4, "<f4").tobytes()),
+        f"{name}.lora_B.weight": ("F32", [8, 1], np.ones(8, "<f4").tobytes()),
+    })
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["up"]}')
+    return folder
+
+
 def read(path):
     blob = path.read_bytes()
     size = int.from_bytes(blob[:8], "little")
@@ -195,14 +206,7 @@ def test_an_adapter_keeps_its_names(tmp_path):
 
 def test_an_adapter_is_merged_into_a_whole_model(tmp_path):
     model = write_model(tmp_path / "model", 2)
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    name = "base_model.model.model.layers.0.mlp.up"
-    make(adapter / "adapter_model.safetensors", {
-        f"{name}.lora_A.weight": ("F32", [1, 4], np.ones(4, "<f4").tobytes()),
-        f"{name}.lora_B.weight": ("F32", [8, 1], np.ones(8, "<f4").tobytes()),
-    })
-    (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["up"]}')
+    adapter = write_adapter(tmp_path / "adapter")
     run("merge-lora", model, adapter, "-o", f"{tmp_path}/out/")
     assert_whole(tmp_path / "out", 2)
 
@@ -349,6 +353,19 @@ def test_dry_runs_write_nothing_and_need_no_output(tmp_path, verb):
     assert json.loads(run(*arguments, "-n", "--json", "-o", f"{tmp_path}/new/out/").stdout)["done"] == "dry_run"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert digests(model) == before
+
+
+def test_dry_runs_of_adapters_need_no_output(tmp_path):
+    adapter = write_adapter(tmp_path / "adapter")
+    base = write_model(tmp_path / "base")
+    tuned = tmp_path / "tuned"
+    run("merge-lora", base, adapter, "-o", f"{tuned}/")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for arguments in [["add-lora", adapter, adapter], ["merge-lora", base, adapter], ["extract-lora", base, tuned, "--rank", "2"]]:
+        assert "would be written" in run(*arguments, "-n").stderr
+        found = json.loads(run(*arguments, "-n", "--json").stdout)
+        assert (found["done"], found["output"]) == ("dry_run", None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "split", "merge"])
