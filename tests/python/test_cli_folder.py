@@ -308,6 +308,16 @@ def test_the_folder_that_is_read_is_no_output(tmp_path):
     assert digests(model) == before
 
 
+def test_a_pipeline_is_more_than_a_part_of_it(tmp_path):
+    (tmp_path / "pipe").mkdir()
+    (tmp_path / "pipe" / "model_index.json").write_text('{"_class_name": "P", "unet": ["diffusers", "UNet2DModel"]}')
+    write_model(tmp_path / "pipe" / "unet", name="diffusion_pytorch_model")
+    assert "name the folder of each part" in run("cast", tmp_path / "pipe", "f16", "-o", f"{tmp_path}/out/", code=2).stderr
+    assert not (tmp_path / "out").exists()
+    run("cast", tmp_path / "pipe" / "unet", "f16", "-o", f"{tmp_path}/out/unet/")
+    assert_whole(tmp_path / "out" / "unet", name="diffusion_pytorch_model")
+
+
 def test_what_a_crash_left_is_finished(tmp_path):
     """After the decision, before any file has its name: recovery gives the companions theirs, too."""
     model = write_model(tmp_path / "model")
