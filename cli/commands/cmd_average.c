@@ -209,7 +209,7 @@ static int run_average(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option AVERAGE_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_WEIGHT, 0, "weight", "WEIGHTS",
       "one for each model, W,W,... or of some tensors GLOB=W,W,...; repeatable", NULL },
     { CLI_OPTION_SLERP, 0, "slerp", "T", "between two models along the sphere, T or GLOB=T from 0 to 1; repeatable",

@@ -137,7 +137,7 @@ static int run_merge_lora(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option MERGE_LORA_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
     { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },
