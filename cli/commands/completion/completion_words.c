@@ -22,7 +22,7 @@ static const struct word {
     { "LIST", WORD_ANY },           { "TOKENS", WORD_ANY },    { "SHELL", WORD_ANY },
     { "OTHER", WORD_FILE },         { "BASE", WORD_FILE },     { "TUNED", WORD_FILE },
     { "ADAPTER", WORD_FILE },       { "X", WORD_ANY },         { "T", WORD_ANY },
-    { "WEIGHTS", WORD_ANY },
+    { "WEIGHTS", WORD_ANY },        { "TOOL", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)
