@@ -45,7 +45,7 @@ static coffer_status plan_dequantize(void *ctx, coffer_rewrite **rewrite, const 
 {
     dequantizing *run = ctx;
     coffer_quantised *layers = NULL;
-    const coffer_status status = coffer_quantised_open(&layers, model, err);
+    const coffer_status status = coffer_quantised_open(&layers, model, NULL, 0, err);
     if (status == COFFER_OK) {
         take_layouts(run, model, layers);
     }

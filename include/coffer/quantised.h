@@ -28,17 +28,21 @@ typedef void (*coffer_dequantize_warning)(void *ctx, const coffer_tensor *tensor
 /* How layers are decoded. */
 typedef struct coffer_dequantize_options {
     size_t struct_size;
-    coffer_dtype
-        dtype;        /* COFFER_BF16, COFFER_F16 or COFFER_F32; COFFER_UNKNOWN_DTYPE: that of config.json, else that of
-                           the scales where it has 16 bits, else BF16 */
+    /* COFFER_BF16, COFFER_F16 or COFFER_F32; COFFER_UNKNOWN_DTYPE: that of config.json, else that of the scales where
+       it has 16 bits, else BF16 */
+    coffer_dtype dtype;
     const char *like; /* "modelopt": round the scales of FP8 first, as ModelOpt's own code does; NULL: nothing such */
+    /* The text of a config.json, `config_len` bytes, borrowed until the plan is freed; NULL: that next to the model, if
+       there is one. */
+    const char *config;
+    size_t config_len;
     bool allow_not_finite;             /* scales that are infinite or NaN are no failure */
     coffer_dequantize_warning warning; /* NULL: nobody is told */
     void *warning_ctx;
 } coffer_dequantize_options;
 #define COFFER_DEQUANTIZE_OPTIONS_INIT                                                                                 \
     {                                                                                                                  \
-        sizeof(coffer_dequantize_options), COFFER_UNKNOWN_DTYPE, NULL, false, NULL, NULL                               \
+        sizeof(coffer_dequantize_options), COFFER_UNKNOWN_DTYPE, NULL, NULL, 0, false, NULL, NULL                      \
     }
 
 /*
@@ -73,8 +77,10 @@ typedef struct coffer_quantised_layer {
     uint64_t stored; /* bytes of all tensors of the layer */
 } coffer_quantised_layer;
 
-/* Finds the layers, and fails as planning does. A model that has none gives none. */
-COFFER_API coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, coffer_error *err);
+/* Finds the layers, and fails as planning does. A model that has none gives none. `config` is as in
+   coffer_dequantize_options, and not kept. */
+COFFER_API coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, const char *config,
+                                               size_t config_len, coffer_error *err);
 /* How many layers there are. */
 COFFER_API size_t coffer_quantised_count(const coffer_quantised *quantised);
 /* Layer `i`; NULL when i is not below the count. Borrowed. */

@@ -239,8 +239,8 @@ static coffer_status dequantize_measure(const dequantizing *plan, size_t *memory
 
 static coffer_status dequantize_find(dequantizing *plan, const coffer *model, coffer_error *err)
 {
-    const coffer_status status =
-        coffer__quantised_find(&plan->found, model, plan->options.like != NULL, &plan->allocator, err);
+    const coffer__quant_wants wants = { plan->options.config, plan->options.config_len, plan->options.like != NULL };
+    const coffer_status status = coffer__quantised_find(&plan->found, model, &wants, &plan->allocator, err);
     if (status != COFFER_OK || plan->found.count > 0 || plan->found.config.quantised) {
         return status;
     }
@@ -327,8 +327,10 @@ static coffer_status quantised_show(coffer_quantised *quantised, coffer_error *e
     return COFFER_OK;
 }
 
-coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, coffer_error *err)
+coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, const char *config,
+                                    size_t config_len, coffer_error *err)
 {
+    const coffer__quant_wants wants = { config, config_len, false };
     const coffer_allocator *allocator = coffer_libc_allocator();
     if (quantised == NULL || model == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model, or the place for the handle, is NULL");
@@ -338,7 +340,7 @@ coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to look for quantised layers");
     }
-    coffer_status status = coffer__quantised_find(&made->found, model, false, allocator, err);
+    coffer_status status = coffer__quantised_find(&made->found, model, &wants, allocator, err);
     if (status == COFFER_OK) {
         status = quantised_show(made, err);
     }

@@ -40,9 +40,13 @@ static bool quantised_read_beside(const coffer__quantised *found, const char *na
 }
 
 /* A configuration that is not valid is an error: what it would have said decides how numbers are read. */
-static coffer_status quantised_read_config(coffer__quantised *found, coffer_error *err)
+static coffer_status quantised_read_config(coffer__quantised *found, const coffer__quant_wants *wants,
+                                           coffer_error *err)
 {
     coffer_status status = COFFER_OK;
+    if (wants->config != NULL) {
+        return coffer__quant_config_read(&found->config, wants->config, wants->config_len, err);
+    }
     if (quantised_read_beside(found, QUANTISED_CONFIG, &found->config_text)) {
         status = coffer__quant_config_read(&found->config, (const char *)found->config_text.bytes,
                                            found->config_text.size, err);
@@ -326,21 +330,22 @@ static coffer_status quantised_search_all(quantised_search *search, bool like_mo
     return status == COFFER_OK ? quantised_check_rest(search, err) : status;
 }
 
-coffer_status coffer__quantised_find(coffer__quantised *found, const coffer *model, bool like_modelopt,
+coffer_status coffer__quantised_find(coffer__quantised *found, const coffer *model, const coffer__quant_wants *wants,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
     quantised_search search = { .found = found };
     found->allocator = *allocator;
     found->model = model;
     found->tensor_count = coffer_count(model);
-    coffer_status status = quantised_read_config(found, err);
+    coffer_status status = quantised_read_config(found, wants, err);
     if (status != COFFER_OK) {
         return status;
     }
     found->role_of = coffer__alloc_array(allocator, found->tensor_count, sizeof *found->role_of, err);
     search.by_address = coffer__alloc_array(allocator, found->tensor_count, sizeof *search.by_address, err);
-    status = found->role_of != NULL && search.by_address != NULL ? quantised_search_all(&search, like_modelopt, err)
-                                                                 : COFFER_ERR_MEMORY;
+    status = found->role_of != NULL && search.by_address != NULL
+                 ? quantised_search_all(&search, wants->like_modelopt, err)
+                 : COFFER_ERR_MEMORY;
     coffer__free_array(allocator, search.by_address, found->tensor_count, sizeof *search.by_address);
     return status;
 }

@@ -40,9 +40,16 @@ typedef struct coffer__quantised {
     size_t activation_count;
 } coffer__quantised;
 
+/* How layers are found. Borrowed until they are freed. */
+typedef struct coffer__quant_wants {
+    const char *config; /* the text of a config.json; NULL: that next to the model */
+    size_t config_len;
+    bool like_modelopt;
+} coffer__quant_wants;
+
 /* Finds the layers. *found is zero before; coffer__quantised_free follows in any case. Small tensors are read. Fails as
    coffer_dequantize_plan says. */
-coffer_status coffer__quantised_find(coffer__quantised *found, const coffer *model, bool like_modelopt,
+coffer_status coffer__quantised_find(coffer__quantised *found, const coffer *model, const coffer__quant_wants *wants,
                                      const coffer_allocator *allocator, coffer_error *err);
 void coffer__quantised_free(coffer__quantised *found);
 
