@@ -76,7 +76,7 @@ static void decode_layer(const coffer *model, const coffer__quant_layer *layer)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     coffer *model = NULL;
-    coffer__quantised found;
+    coffer__quant_layers found;
     const size_t config = size < 2 ? size : bytes[0] + 256u * bytes[1];
     if (size < 2 || config > size - 2 ||
         coffer_open_memory(&model, bytes + 2 + config, size - 2 - config, NULL, NULL) != COFFER_OK) {
@@ -84,12 +84,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     const coffer__quant_wants wants = { config > 0 ? (const char *)bytes + 2 : NULL, config, false };
     memset(&found, 0, sizeof found);
-    if (coffer__quantised_find(&found, model, &wants, coffer_libc_allocator(), NULL) == COFFER_OK) {
+    if (coffer__quant_layers_find(&found, model, &wants, coffer_libc_allocator(), NULL) == COFFER_OK) {
         for (size_t i = 0; i < found.count; i++) {
             decode_layer(model, &found.layers[i]);
         }
     }
-    coffer__quantised_free(&found);
+    coffer__quant_layers_free(&found);
     coffer_close(model);
     return 0;
 }

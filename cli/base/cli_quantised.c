@@ -36,7 +36,6 @@ void cli_quantised_find(cli_quantised *quantised, const coffer *model, const cha
 {
     coffer_error err;
     coffer_quantised *layers = NULL;
-    const coffer_quantised_layer *layer = NULL;
     *quantised = (cli_quantised){ .count = 0 };
     if (strstr(coffer_shard_path(model, 0), "://") != NULL) {
         return;
@@ -47,8 +46,8 @@ void cli_quantised_find(cli_quantised *quantised, const coffer *model, const cha
                is_about_layers(status) ? sizeof err.message : 1);
         return;
     }
-    for (size_t i = 0; (layer = coffer_quantised_at(layers, i)) != NULL; i++) {
-        add(quantised, layer);
+    for (size_t i = 0; i < coffer_quantised_count(layers); i++) {
+        add(quantised, coffer_quantised_at(layers, i));
     }
     coffer_quantised_close(layers);
 }
