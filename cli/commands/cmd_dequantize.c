@@ -167,4 +167,5 @@ const cli_command cli_dequantize = {
     .examples = DEQUANTIZE_EXAMPLES,
     .least_names = 1,
     .most_names = 1,
+    .takes_apart = true,
 };
