@@ -1025,6 +1025,25 @@ private:
     detail::handle<coffer_lora, coffer_lora_close> self_;
 };
 
+/* The quantised layers of a model, which must outlive it. `config` is the text of a config.json; nullptr: that next to the
+   model. */
+class quantised
+{
+public:
+    explicit quantised(const model &source, const char *config = nullptr, std::size_t config_len = 0)
+        : self_(detail::make(coffer_quantised_open, source.get(), config, config_len))
+    {
+    }
+
+    std::size_t size() const noexcept { return coffer_quantised_count(get()); }
+    /* Layer `i`; nullptr when there is none of that number. */
+    const coffer_quantised_layer *at(std::size_t i) const noexcept { return coffer_quantised_at(get(), i); }
+    coffer_quantised *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_quantised, coffer_quantised_close> self_;
+};
+
 /* An adapter that makes one model of another: planned when it is made, and carried out by run(). Both models must
    outlive it. */
 class extraction
@@ -1106,6 +1125,12 @@ public:
                            const coffer_rewrite_options *options = nullptr)
     {
         return rewrite(detail::make(coffer_average_plan, models.data(), models.size(), averaging, options));
+    }
+    /* A quantised model with each of its layers as one tensor of floats. */
+    static rewrite dequantize(const model &source, const coffer_dequantize_options *dequantizing = nullptr,
+                              const coffer_rewrite_options *options = nullptr)
+    {
+        return rewrite(detail::make(coffer_dequantize_plan, source.get(), dequantizing, options));
     }
     /* What becomes of tensor `i` of the model; nullptr when there is none of that number. */
     const coffer_rewrite_change *at(std::size_t i) const noexcept { return coffer_rewrite_at(get(), i); }

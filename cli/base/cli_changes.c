@@ -286,13 +286,17 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
     size_t used = 0;
     size_t count = 0;
     size_t all = 0;
+    size_t dropped = 0;
     change made = STAYS;
     const coffer_rewrite_change *tensor = NULL;
     for (; (tensor = coffer_rewrite_at(changes->rewrite, all)) != NULL; all++) {
-        if (change_of(changes, tensor) == STAYS) {
+        const change now = change_of(changes, tensor);
+        /* Where numbers are computed, what is dropped has gone into them. */
+        dropped += now == DROPPED && changes->computed != NULL;
+        if (now == STAYS || (now == DROPPED && changes->computed != NULL)) {
             continue;
         }
-        made = change_of(changes, tensor);
+        made = now;
         if (count++ < NAMES_MAX) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s", count > 1 ? ", " : "");
             used += name_change(changes, tensor, names + used, sizeof names - used);
@@ -308,6 +312,10 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
                             made == COMPUTED ? changes->computed->word : kinds[made], names);
     if (count > NAMES_MAX) {
         cli_number_text(numbers[0], count - NAMES_MAX, true);
-        snprintf(text + used, size - used, " and %s more", numbers[0]);
+        used += (size_t)snprintf(text + used, size - used, " and %s more", numbers[0]);
+    }
+    if (dropped > 0) {
+        cli_number_text(numbers[0], dropped, true);
+        snprintf(text + used, size - used, "; left out with them: %s", numbers[0]);
     }
 }

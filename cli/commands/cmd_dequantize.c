@@ -13,7 +13,7 @@ typedef struct dequantizing {
     cli *app;
     const char *path;
     coffer_dequantize_options options;
-    coffer_quantised *layers; /* of the model, once it is open */
+    const char **layouts; /* of each tensor that has the codes of a layer, once the model is open; else NULL */
 } dequantizing;
 
 /* ---- telling ---- */
@@ -25,44 +25,62 @@ static void tell_warning(void *ctx, const coffer_tensor *tensor, const char *tex
     cli_remark_path(run->app, run->path, "warning: %s", text);
 }
 
+/* Layers are in the order of the model's tensors. Without memory none is told of. */
+static void take_layouts(dequantizing *run, const coffer *model, const coffer_quantised *layers)
+{
+    const size_t count = coffer_count(model);
+    size_t next = 0;
+    run->layouts = calloc(count + 1, sizeof *run->layouts);
+    for (size_t i = 0; run->layouts != NULL && i < count; i++) {
+        const coffer_quantised_layer *layer = coffer_quantised_at(layers, next);
+        if (layer != NULL && layer->codes == coffer_at(model, i)) {
+            run->layouts[i] = layer->layout;
+            next++;
+        }
+    }
+}
+
 static coffer_status plan_dequantize(void *ctx, coffer_rewrite **rewrite, const coffer *model,
                                      const coffer_rewrite_options *options, coffer_error *err)
 {
     dequantizing *run = ctx;
-    const coffer_status status = coffer_quantised_open(&run->layers, model, err);
+    coffer_quantised *layers = NULL;
+    const coffer_status status = coffer_quantised_open(&layers, model, NULL, 0, err);
+    if (status == COFFER_OK) {
+        take_layouts(run, model, layers);
+    }
+    coffer_quantised_close(layers);
     return status == COFFER_OK ? coffer_dequantize_plan(rewrite, model, &run->options, options, err) : status;
 }
 
-/* The layout of a layer, by its codes. */
-static const char *layout_of(const dequantizing *run, const coffer_rewrite *rewrite, size_t i)
+/* The layout of a layer, whose codes are tensor `i`. */
+static const char *layout_of(const dequantizing *run, size_t i)
 {
-    const coffer_tensor *codes = coffer_rewrite_at(rewrite, i)->from;
-    for (size_t k = 0; k < coffer_quantised_count(run->layers); k++) {
-        if (coffer_quantised_at(run->layers, k)->codes == codes) {
-            return coffer_quantised_at(run->layers, k)->layout;
-        }
-    }
-    return "";
+    return run->layouts != NULL && run->layouts[i] != NULL ? run->layouts[i] : "";
 }
 
 static void put_layout(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i)
 {
+    (void)rewrite;
     cli_put_text(out, "from ");
-    cli_put_text(out, layout_of(ctx, rewrite, i));
+    cli_put_text(out, layout_of(ctx, i));
 }
 
 static void json_layout(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i)
 {
     const coffer_rewrite_change *change = coffer_rewrite_at(rewrite, i);
     cli_json_key(out, "layout");
-    cli_json_string(out, layout_of(ctx, rewrite, i));
+    cli_json_string(out, layout_of(ctx, i));
+    cli_json_key(out, "tensor");
+    cli_json_string_n(out, change->to->name, change->to->name_len);
     cli_json_put_number(out, "nan", change->nans);
     cli_json_put_number(out, "wrapped", change->wrapped);
 }
 
 static bool same_layout(const void *ctx, const coffer_rewrite *rewrite, size_t i, size_t other)
 {
-    return strcmp(layout_of(ctx, rewrite, i), layout_of(ctx, rewrite, other)) == 0;
+    (void)rewrite;
+    return strcmp(layout_of(ctx, i), layout_of(ctx, other)) == 0;
 }
 
 /* ---- the whole ---- */
@@ -101,7 +119,7 @@ static int run_dequantize(cli *app, const cli_arguments *arguments)
     if (code == CLI_EXIT_OK) {
         code = cli_rewrite_planned(app, arguments, &planner);
     }
-    coffer_quantised_close(run.layers);
+    free(run.layouts);
     return code;
 }
 
@@ -142,10 +160,12 @@ const cli_command cli_dequantize = {
              "ModelOpt (FP8, NVFP4); bitsandbytes (NF4, FP4, int8); MLX; HQQ; torchao; quanto; BitNet. Others are\n"
              "refused by name. coffer convert --dequantize does the same for GGUF.\n"
              "\n"
-             "JSON: as of coffer align; of changes [{name, change, layout, nan, wrapped, from, to, overflowed,\n"
-             "vanished}]: the numbers that are NaN, and zero points of GPTQ of which every bit is set.\n",
+             "JSON: as of coffer align; of changes [{name, change, layout, tensor, nan, wrapped, from, to,\n"
+             "overflowed, vanished}]: tensor is the new name, nan counts numbers that are NaN, and wrapped zero\n"
+             "points of GPTQ of which every bit is set.\n",
     .options = DEQUANTIZE_OPTIONS,
     .examples = DEQUANTIZE_EXAMPLES,
     .least_names = 1,
     .most_names = 1,
+    .takes_apart = true,
 };

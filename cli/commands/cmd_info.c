@@ -10,6 +10,7 @@
 #include "cli_options.h"
 #include "cli_partial.h"
 #include "cli_pretty.h"
+#include "cli_quantised.h"
 #include "cli_report.h"
 #include "cli_stored.h"
 #include "cli_sums.h"
@@ -43,6 +44,7 @@ static uint64_t data_alignment(uint64_t data_offset)
 typedef struct found {
     cli_sums sums;
     coffer_parameters parameters;
+    cli_quantised quantised;
     cli_memory memory;
     bool has_memory;               /* there is an estimate of the memory */
     char why[CLI_MEMORY_WHY_SIZE]; /* why there is no estimate; "" when there is no config.json */
@@ -312,6 +314,20 @@ static void show_trained(cli_output *out, const coffer_parameters *parameters)
     }
 }
 
+/* Each layout of its quantised layers in a line, or why they are not understood. */
+static void show_quantised(cli_output *out, const cli_quantised *quantised)
+{
+    char text[sizeof quantised->why + 16];
+    for (size_t i = 0; i < quantised->count; i++) {
+        cli_quantised_text(quantised, i, text, sizeof text);
+        show_text(out, i == 0 ? "quantised" : "", text);
+    }
+    if (quantised->why[0] != '\0') {
+        snprintf(text, sizeof text, "not decoded: %s", quantised->why);
+        show_text(out, "quantised", text);
+    }
+}
+
 /* What the weights would take with `bits` each. */
 static size_t add_size(char *text, size_t size, size_t used, const char *name, uint64_t weights, unsigned bits)
 {
@@ -403,6 +419,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_whole(out, model);
     show_count(out, "parameters", sums->elements, "");
     show_trained(out, &all->parameters);
+    show_quantised(out, &all->quantised);
     show_memory(out, model, all);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
@@ -580,6 +597,7 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     json_number(out, "parameters", sums->elements);
     cli_json_dtypes(out, sums);
     json_trained(out, &all->parameters);
+    cli_quantised_json(out, &all->quantised);
     json_memory(out, model, all);
     cli_json_metadata(out, table);
     cli_json_notes(out, model, NULL, 0);
@@ -654,6 +672,7 @@ static coffer_status count(void *ctx, cli_file *file)
     }
     const coffer_status status =
         coffer_count_parameters(file->model, text.bytes, text.size, &all->parameters, &file->err);
+    cli_quantised_find(&all->quantised, file->model, text.bytes, text.size);
     cli_input_free(&text);
     return status;
 }

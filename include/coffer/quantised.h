@@ -21,39 +21,44 @@
 extern "C" {
 #endif
 
-/* What the user is told of a tensor or, with tensor NULL, of the model, while a plan is made or carried out, by any thread,
-   one at a time: "3 zero points ...". Borrowed for the call. */
+/* What the user is told of a tensor or, with tensor NULL, of the model, while a plan is made: "3 scales of activations
+   are left out". Borrowed for the call. */
 typedef void (*coffer_dequantize_warning)(void *ctx, const coffer_tensor *tensor, const char *text);
 
 /* How layers are decoded. */
 typedef struct coffer_dequantize_options {
     size_t struct_size;
-    coffer_dtype
-        dtype;        /* COFFER_BF16, COFFER_F16 or COFFER_F32; COFFER_UNKNOWN_DTYPE: that of config.json, else that of
-                           the scales where it has 16 bits, else BF16 */
+    /* COFFER_BF16, COFFER_F16 or COFFER_F32; COFFER_UNKNOWN_DTYPE: that of config.json, else that of the scales where
+       it has 16 bits, else BF16 */
+    coffer_dtype dtype;
     const char *like; /* "modelopt": round the scales of FP8 first, as ModelOpt's own code does; NULL: nothing such */
+    /* The text of a config.json, `config_len` bytes, borrowed until the plan is freed; NULL: that next to the model, if
+       there is one. */
+    const char *config;
+    size_t config_len;
     bool allow_not_finite;             /* scales that are infinite or NaN are no failure */
     coffer_dequantize_warning warning; /* NULL: nobody is told */
     void *warning_ctx;
 } coffer_dequantize_options;
 #define COFFER_DEQUANTIZE_OPTIONS_INIT                                                                                 \
     {                                                                                                                  \
-        sizeof(coffer_dequantize_options), COFFER_UNKNOWN_DTYPE, NULL, false, NULL, NULL                               \
+        sizeof(coffer_dequantize_options), COFFER_UNKNOWN_DTYPE, NULL, NULL, 0, false, NULL, NULL                      \
     }
 
 /*
- * Plans a rewrite in which each quantised layer becomes one plain tensor, and the tensors that only decode it are left out,
- * as are scales of activations. Everything else is copied. The layers are recognised by names, dtypes and shapes, and by
- * config.json or hf_quant_config.json next to the model. Numbers are decoded in F32, in the order and with the roundings of
- * the program that wrote the layout, by tiles of rows: memory does not grow with the model. Small tensors are read while
- * planning. The new model's config.json is the
- * caller's: what it says of quantisation (`quantization_config`, `quantization`) is to be left out.
+ * Plans a rewrite in which each quantised layer becomes one plain tensor, and the tensors that only decode it are
+ * left out, as are scales of activations. Everything else is copied. The layers are recognised by names, dtypes and
+ * shapes, and by config.json or hf_quant_config.json next to the model. Numbers are decoded in F32, in the order and
+ * with the roundings of the program that wrote the layout, by tiles of rows: memory does not grow with the model.
+ * Small tensors are read while planning. The new model's config.json is the caller's: what it says of quantisation
+ * (`quantization_config`, `quantization`) is to be left out.
  *
- * COFFER_ERR_UNSUPPORTED for layouts that are not decoded, by name; for a model without quantised layers; and where tensors
- * and configuration disagree. COFFER_ERR_NO_TENSOR for a layer that lacks a tensor; COFFER_ERR_SIZE and COFFER_ERR_DTYPE for
- * tensors that do not fit each other; COFFER_ERR_DUPLICATE_NAME for a plain tensor next to a layer of its name;
- * COFFER_ERR_JSON and COFFER_ERR_NUMBER for what a layer says of itself. Running the plan fails with COFFER_ERR_NUMBER for
- * scales that are not finite, and with COFFER_ERR_INDEX for a column whose group is not there. err->tensor names the tensor.
+ * COFFER_ERR_UNSUPPORTED for layouts that are not decoded, by name; for a model without quantised layers; and where
+ * tensors and configuration disagree. COFFER_ERR_NO_TENSOR for a layer that lacks a tensor; COFFER_ERR_SIZE and
+ * COFFER_ERR_DTYPE for tensors that do not fit each other; COFFER_ERR_DUPLICATE_NAME for a plain tensor next to a
+ * layer of its name; COFFER_ERR_JSON and COFFER_ERR_NUMBER for what a layer says of itself. Running the plan fails
+ * with COFFER_ERR_NUMBER for scales that are not finite, and with COFFER_ERR_INDEX for a column whose group is not
+ * there. err->tensor names the tensor.
  */
 COFFER_API coffer_status coffer_dequantize_plan(coffer_rewrite **rewrite, const coffer *model,
                                                 const coffer_dequantize_options *options,
@@ -72,8 +77,10 @@ typedef struct coffer_quantised_layer {
     uint64_t stored; /* bytes of all tensors of the layer */
 } coffer_quantised_layer;
 
-/* Finds the layers, and fails as planning does. A model that has none gives none. */
-COFFER_API coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, coffer_error *err);
+/* Finds the layers, and fails as planning does. A model that has none gives none. `config` is as in
+   coffer_dequantize_options, and not kept. */
+COFFER_API coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, const char *config,
+                                               size_t config_len, coffer_error *err);
 /* How many layers there are. */
 COFFER_API size_t coffer_quantised_count(const coffer_quantised *quantised);
 /* Layer `i`; NULL when i is not below the count. Borrowed. */

@@ -174,8 +174,8 @@ typedef struct coffer_rewrite_change {
     uint64_t overflowed; /* numbers that a cast made infinite, in F8_E4M3 448, once it has run */
     uint64_t vanished;   /* numbers that a cast made zero */
     bool computed;       /* its numbers are changed by a plan of coffer/merge.h. Since 0.2, as is what follows */
-    /* Once a plan of coffer/quantised.h has run: numbers that are NaN, and uses of zero points of GPTQ of which every bit
-       is set, which programs read in different ways. */
+    /* Once a plan of coffer/quantised.h has run: numbers that are NaN, and uses of zero points of GPTQ of which every
+       bit is set, which programs read in different ways. */
     uint64_t nans;
     uint64_t wrapped;
 } coffer_rewrite_change;

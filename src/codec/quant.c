@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define QUANT_SEGMENT COFFER__FLOATS_MAX
+#define QUANT_RUN 128     /* bytes of a line that are read at least */
 #define QUANT_GROUPS 1024 /* of which the scales of a row are kept, where columns have groups in any order */
 
 const float coffer__quant_e2m1[16] = { 0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
@@ -117,14 +118,24 @@ static bool quant_is_along(const coffer__quant *quant)
     return false;
 }
 
-/* What is transposed is read in short runs, so its tiles have more rows. */
+/* What is transposed is read in short runs, one of each line, so its tiles have so many rows that the runs of its codes are
+   not too short. An odd number of 32 rows: else runs would be powers of two, and those of all lines in the same few places
+   of the processor's cache. */
+static uint64_t quant_rows_along(const coffer__quant *quant)
+{
+    const coffer__quant_part *codes = &quant->parts[COFFER__QUANT_CODES];
+    const uint64_t least = QUANT_RUN * codes->rows / codes->units;
+    const uint64_t usual = COFFER__QUANT_TILE / quant->columns;
+    const uint64_t many = (usual > least ? usual : least) / COFFER__QUANT_ALONG;
+    return COFFER__QUANT_ALONG * (many | 1);
+}
+
 uint64_t coffer__quant_most_rows(const coffer__quant *quant)
 {
-    const bool along = quant_is_along(quant);
-    const uint64_t rows = (along ? 16 * COFFER__QUANT_TILE : COFFER__QUANT_TILE) / quant->columns;
-    if (along) {
-        return rows < COFFER__QUANT_ALONG ? COFFER__QUANT_ALONG : rows / COFFER__QUANT_ALONG * COFFER__QUANT_ALONG;
+    if (quant_is_along(quant)) {
+        return quant_rows_along(quant);
     }
+    const uint64_t rows = COFFER__QUANT_TILE / quant->columns;
     return rows < 1 ? 1 : rows;
 }
 
@@ -519,9 +530,12 @@ static void quant_expand_turned(const quant_work *work, uint64_t row, uint64_t c
 {
     const size_t line = work->reads[COFFER__QUANT_SCALES].size;
     const uint8_t *bytes = work->bytes[COFFER__QUANT_SCALES] + column * line + (row - work->tile->row) / 32;
+    uint64_t not_finite = 0;
     for (size_t i = 0; i < count; i++, bytes += line) {
-        scales[i] = quant_scaled(work, quant_e8m0(*bytes));
+        not_finite += *bytes == 255;
+        scales[i] = quant_e8m0(*bytes);
     }
+    work->odd->scales += not_finite;
 }
 
 /* The groups of a row, as far as they are kept. */
@@ -600,7 +614,10 @@ static void quant_combine(const quant_work *work, float *values, const float *sc
     switch (quant->formula) {
     case COFFER__FORMULA_SHIFTED:
         quant_subtract(values, zeros, count);
-        quant_round(work->round, values, count);
+        /* Differences of integers of at most 8 bits are exact in any of the dtypes. */
+        if (quant->zeros == COFFER__ZEROS_VALUES && quant->zero_dtype != COFFER_I8) {
+            quant_round(work->round, values, count);
+        }
         quant_multiply(values, scales, count);
         break;
     case COFFER__FORMULA_ONCE:

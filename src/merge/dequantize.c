@@ -17,7 +17,7 @@
 /* What a plan keeps until it is freed. */
 typedef struct dequantizing {
     coffer_allocator allocator;
-    coffer__quantised found;
+    coffer__quant_layers found;
     coffer_dequantize_options options;
     coffer_edit *edits; /* those of the caller, and removals of what describes the layers */
     size_t edit_count;
@@ -27,7 +27,7 @@ typedef struct dequantizing {
 
 /* The handle that shows layers. */
 struct coffer_quantised {
-    coffer__quantised found;
+    coffer__quant_layers found;
     coffer_quantised_layer *layers;
 };
 
@@ -117,7 +117,7 @@ static void dequantize_free(void *ctx)
 {
     dequantizing *plan = ctx;
     const coffer_allocator allocator = plan->allocator;
-    coffer__quantised_free(&plan->found);
+    coffer__quant_layers_free(&plan->found);
     coffer__free(&allocator, plan->edits, plan->edit_capacity * sizeof *plan->edits);
     coffer__free(&allocator, plan, sizeof *plan);
 }
@@ -239,8 +239,8 @@ static coffer_status dequantize_measure(const dequantizing *plan, size_t *memory
 
 static coffer_status dequantize_find(dequantizing *plan, const coffer *model, coffer_error *err)
 {
-    const coffer_status status =
-        coffer__quantised_find(&plan->found, model, plan->options.like != NULL, &plan->allocator, err);
+    const coffer__quant_wants wants = { plan->options.config, plan->options.config_len, plan->options.like != NULL };
+    const coffer_status status = coffer__quant_layers_find(&plan->found, model, &wants, &plan->allocator, err);
     if (status != COFFER_OK || plan->found.count > 0 || plan->found.config.quantised) {
         return status;
     }
@@ -314,7 +314,7 @@ coffer_status coffer_dequantize_plan(coffer_rewrite **rewrite, const coffer *mod
 
 static coffer_status quantised_show(coffer_quantised *quantised, coffer_error *err)
 {
-    const coffer__quantised *found = &quantised->found;
+    const coffer__quant_layers *found = &quantised->found;
     quantised->layers = coffer__alloc_array(&found->allocator, found->count, sizeof *quantised->layers, err);
     if (quantised->layers == NULL) {
         return COFFER_ERR_MEMORY;
@@ -327,8 +327,10 @@ static coffer_status quantised_show(coffer_quantised *quantised, coffer_error *e
     return COFFER_OK;
 }
 
-coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, coffer_error *err)
+coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *model, const char *config,
+                                    size_t config_len, coffer_error *err)
 {
+    const coffer__quant_wants wants = { config, config_len, false };
     const coffer_allocator *allocator = coffer_libc_allocator();
     if (quantised == NULL || model == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model, or the place for the handle, is NULL");
@@ -338,7 +340,7 @@ coffer_status coffer_quantised_open(coffer_quantised **quantised, const coffer *
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to look for quantised layers");
     }
-    coffer_status status = coffer__quantised_find(&made->found, model, false, allocator, err);
+    coffer_status status = coffer__quant_layers_find(&made->found, model, &wants, allocator, err);
     if (status == COFFER_OK) {
         status = quantised_show(made, err);
     }
@@ -367,6 +369,6 @@ void coffer_quantised_close(coffer_quantised *quantised)
     }
     const coffer_allocator allocator = quantised->found.allocator;
     coffer__free_array(&allocator, quantised->layers, quantised->found.count, sizeof *quantised->layers);
-    coffer__quantised_free(&quantised->found);
+    coffer__quant_layers_free(&quantised->found);
     coffer__free(&allocator, quantised, sizeof *quantised);
 }

@@ -22,7 +22,7 @@
 
 /* What finding layers needs besides. */
 typedef struct quantised_search {
-    coffer__quantised *found;
+    coffer__quant_layers *found;
     uint32_t *by_address; /* the model's tensors */
     const coffer_tensor *anchor;
     size_t stem_len;
@@ -30,7 +30,7 @@ typedef struct quantised_search {
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 
-static bool quantised_read_beside(const coffer__quantised *found, const char *name, coffer__whole *whole)
+static bool quantised_read_beside(const coffer__quant_layers *found, const char *name, coffer__whole *whole)
 {
     coffer__model_dir place;
     const coffer *model = found->model;
@@ -40,9 +40,13 @@ static bool quantised_read_beside(const coffer__quantised *found, const char *na
 }
 
 /* A configuration that is not valid is an error: what it would have said decides how numbers are read. */
-static coffer_status quantised_read_config(coffer__quantised *found, coffer_error *err)
+static coffer_status quantised_read_config(coffer__quant_layers *found, const coffer__quant_wants *wants,
+                                           coffer_error *err)
 {
     coffer_status status = COFFER_OK;
+    if (wants->config != NULL) {
+        return coffer__quant_config_read(&found->config, wants->config, wants->config_len, err);
+    }
     if (quantised_read_beside(found, QUANTISED_CONFIG, &found->config_text)) {
         status = coffer__quant_config_read(&found->config, (const char *)found->config_text.bytes,
                                            found->config_text.size, err);
@@ -106,7 +110,7 @@ static bool quantised_before(const void *ctx, uint32_t a, uint32_t b)
 
 static uint32_t *quantised_role_of(const quantised_search *search, const coffer_tensor *tensor)
 {
-    const coffer__quantised *found = search->found;
+    const coffer__quant_layers *found = search->found;
     size_t low = 0;
     size_t high = found->tensor_count;
     while (high - low > 1) {
@@ -125,7 +129,7 @@ static coffer_status quantised_name_tensor(const coffer_tensor *tensor, coffer_s
 }
 
 /* What would make decoding need more memory than a tile may take, and what no layer has. */
-static coffer_status quantised_check_layer(const coffer__quantised *found, const coffer__quant_layer *layer,
+static coffer_status quantised_check_layer(const coffer__quant_layers *found, const coffer__quant_layer *layer,
                                            coffer_error *err)
 {
     const coffer__quant *quant = &layer->quant;
@@ -150,7 +154,7 @@ static coffer_status quantised_check_layer(const coffer__quantised *found, const
 /* Marks what belongs to a layer, and adds its bytes up. */
 static void quantised_mark(const quantised_search *search, coffer__quant_layer *layer, uint32_t number)
 {
-    coffer__quantised *found = search->found;
+    coffer__quant_layers *found = search->found;
     layer->stored = layer->anchor->size;
     *quantised_role_of(search, layer->anchor) = number;
     for (size_t i = 0; layer->layout->helpers[i] != NULL; i++) {
@@ -171,7 +175,7 @@ static void quantised_mark(const quantised_search *search, coffer__quant_layer *
 static coffer_status quantised_add(const quantised_search *search, const coffer__quant_layout *layout,
                                    const coffer__quant *quant, coffer_error *err)
 {
-    coffer__quantised *found = search->found;
+    coffer__quant_layers *found = search->found;
     coffer__quant_layer *grown =
         coffer__grow_array(&found->allocator, found->layers, found->count, &found->capacity, sizeof *grown, err);
     if (grown == NULL) {
@@ -285,7 +289,7 @@ static coffer_status quantised_check_plain(const coffer_tensor *tensor, coffer_e
 
 static coffer_status quantised_check_rest(const quantised_search *search, coffer_error *err)
 {
-    coffer__quantised *found = search->found;
+    coffer__quant_layers *found = search->found;
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < found->tensor_count && status == COFFER_OK; i++) {
         const coffer_tensor *tensor = coffer_at(found->model, i);
@@ -311,7 +315,7 @@ static coffer_status quantised_check_rest(const quantised_search *search, coffer
 
 static coffer_status quantised_search_all(quantised_search *search, bool like_modelopt, coffer_error *err)
 {
-    coffer__quantised *found = search->found;
+    coffer__quant_layers *found = search->found;
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < found->tensor_count; i++) {
         found->role_of[i] = COFFER__QUANT_PLAIN;
@@ -326,26 +330,28 @@ static coffer_status quantised_search_all(quantised_search *search, bool like_mo
     return status == COFFER_OK ? quantised_check_rest(search, err) : status;
 }
 
-coffer_status coffer__quantised_find(coffer__quantised *found, const coffer *model, bool like_modelopt,
-                                     const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__quant_layers_find(coffer__quant_layers *found, const coffer *model,
+                                        const coffer__quant_wants *wants, const coffer_allocator *allocator,
+                                        coffer_error *err)
 {
     quantised_search search = { .found = found };
     found->allocator = *allocator;
     found->model = model;
     found->tensor_count = coffer_count(model);
-    coffer_status status = quantised_read_config(found, err);
+    coffer_status status = quantised_read_config(found, wants, err);
     if (status != COFFER_OK) {
         return status;
     }
     found->role_of = coffer__alloc_array(allocator, found->tensor_count, sizeof *found->role_of, err);
     search.by_address = coffer__alloc_array(allocator, found->tensor_count, sizeof *search.by_address, err);
-    status = found->role_of != NULL && search.by_address != NULL ? quantised_search_all(&search, like_modelopt, err)
-                                                                 : COFFER_ERR_MEMORY;
+    status = found->role_of != NULL && search.by_address != NULL
+                 ? quantised_search_all(&search, wants->like_modelopt, err)
+                 : COFFER_ERR_MEMORY;
     coffer__free_array(allocator, search.by_address, found->tensor_count, sizeof *search.by_address);
     return status;
 }
 
-void coffer__quantised_free(coffer__quantised *found)
+void coffer__quant_layers_free(coffer__quant_layers *found)
 {
     coffer__whole_free(&found->config_text, &found->allocator);
     coffer__whole_free(&found->other_text, &found->allocator);

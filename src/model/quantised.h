@@ -25,7 +25,7 @@ typedef struct coffer__quant_layer {
 #define COFFER__QUANT_HELPER (UINT32_MAX - 1)     /* of a layer */
 #define COFFER__QUANT_ACTIVATION (UINT32_MAX - 2) /* a scale of activations */
 
-typedef struct coffer__quantised {
+typedef struct coffer__quant_layers {
     coffer_allocator allocator;
     const coffer *model;
     coffer__quant_config config;
@@ -38,13 +38,21 @@ typedef struct coffer__quantised {
     uint32_t *role_of; /* by the model's numbers: what a tensor is; of an anchor the layer's number */
     size_t helper_count;
     size_t activation_count;
-} coffer__quantised;
+} coffer__quant_layers;
 
-/* Finds the layers. *found is zero before; coffer__quantised_free follows in any case. Small tensors are read. Fails as
+/* How layers are found. Borrowed until they are freed. */
+typedef struct coffer__quant_wants {
+    const char *config; /* the text of a config.json; NULL: that next to the model */
+    size_t config_len;
+    bool like_modelopt;
+} coffer__quant_wants;
+
+/* Finds the layers. *found is zero before; coffer__quant_layers_free follows in any case. Small tensors are read. Fails as
    coffer_dequantize_plan says. */
-coffer_status coffer__quantised_find(coffer__quantised *found, const coffer *model, bool like_modelopt,
-                                     const coffer_allocator *allocator, coffer_error *err);
-void coffer__quantised_free(coffer__quantised *found);
+coffer_status coffer__quant_layers_find(coffer__quant_layers *found, const coffer *model,
+                                        const coffer__quant_wants *wants, const coffer_allocator *allocator,
+                                        coffer_error *err);
+void coffer__quant_layers_free(coffer__quant_layers *found);
 
 /* Bytes that the parts of a layer's largest tile take, and the elements of it. */
 uint64_t coffer__quant_layer_memory(const coffer__quant_layer *layer);

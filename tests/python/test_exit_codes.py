@@ -22,6 +22,7 @@ READERS = {
     "merge-lora FILE lora.safetensors -o o": (3, 1), "merge-lora m.safetensors FILE -o o": (3, 1),
     "extract-lora FILE m.safetensors --rank 1 -o o": (3, 1), "add-lora FILE -o o.safetensors": (3, 1),
     "average FILE m.safetensors -o o": (3, 1), "average m.safetensors FILE -o o": (3, 1), "hash FILE": (3, 0), "verify FILE": (3, 1),
+    "dequantize FILE -o o": (3, 1),
     "pack FILE -o o": (3, 1), "unpack FILE -o o": (3, 1),
     "fetch FILE -o o": (3, 1), "plan FILE": (3, 1), "load FILE": (3, 1), "keep FILE": (3, 1),
 }  # fmt: skip
@@ -47,6 +48,7 @@ REFUSED = {
     "extract-lora m.safetensors two.safetensors --rank 1 -o o": "",
     "add-lora m.safetensors -o o.safetensors": "belongs to no LoRA",
     "average m.safetensors two.safetensors -o o": "",
+    "dequantize m.safetensors -o o": "no quantised layers",
     "average lora.safetensors lora.safetensors -o o": "coffer add-lora",
     "verify m.safetensors": "",
 }

@@ -81,7 +81,7 @@ def fixture_files(tmp_path_factory):
 
 # One line for each command, and for each form of its answer.
 LINES = [
-    "info model.safetensors", "info several/two", "info --partial short.safetensors", "info language", "check model.safetensors short.safetensors", "doctor .",
+    "info model.safetensors", "info several/two", "info --partial short.safetensors", "info language", "info fp8.safetensors", "check model.safetensors short.safetensors", "doctor .",
     "ls model.safetensors", "ls several/two", "ls --tree layers.safetensors", "ls --dtypes model.safetensors", "ls --map model.safetensors",
     "get model.safetensors wte.weight", "get model.safetensors step wte.weight -o part.safetensors", "meta model.safetensors",
     "meta model.safetensors license", "meta model.safetensors --set a=b -n", "align model.safetensors -n", "rename model.safetensors step=s -n",
@@ -90,7 +90,7 @@ LINES = [
     "diff --summary --threshold 1 model.safetensors model.safetensors", "convert foreign/training.pt -n", "convert model.safetensors -o m.bt -n",
     "convert model.safetensors -o m.pt", "scan foreign/model.pt foreign/training.pt folder", "split layers.safetensors -o parts --max-shard-size 1200",
     "merge layers.safetensors -o merged.safetensors", "index several/two -n", "average model.safetensors model.safetensors -o mean.safetensors -n",
-    "hash model.safetensors", "hash --write types.safetensors", "plan model.safetensors --tp 2", "plan model.safetensors --tp 2 --rank 1",
+    "dequantize fp8.safetensors -o plain.safetensors", "hash model.safetensors", "hash --write types.safetensors", "plan model.safetensors --tp 2", "plan model.safetensors --tp 2 --rank 1",
     "load model.safetensors", "devices", "verify types.safetensors damaged.safetensors", "merge-lora model.safetensors adapters/one -o adapted.safetensors",
     "extract-lora model.safetensors cast.safetensors -o extracted --rank 2 -n", "report model.safetensors -o r.html --page page.html",
     "pack model.safetensors -o packed.safetensors", "unpack packed.safetensors -o unpacked.safetensors", "info packed.safetensors",

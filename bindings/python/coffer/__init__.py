@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ._merge import Extracted as Extracted
     from ._merge import add_lora as add_lora
     from ._merge import average as average
+    from ._merge import dequantize as dequantize
     from ._merge import extract_lora as extract_lora
     from ._merge import merge_lora as merge_lora
     from ._models import edit_metadata as edit_metadata
@@ -73,7 +74,7 @@ else:
         "_file": ("File", "Parameters", "open"),
         "_load": ("Load", "LoadStats", "load"),
         "_manifest": ("Manifest", "ManifestEntry", "ManifestProblem"),
-        "_mix": ("Added", "Extracted", "add_lora", "average", "extract_lora", "merge_lora"),
+        "_mix": ("Added", "Extracted", "add_lora", "average", "dequantize", "extract_lora", "merge_lora"),
         "_models": ("edit_metadata", "fetch", "merge", "split"),
         "_numbers": ("Statistics", "statistics"),
         "_plan": ("Cost", "Plan", "PlannedItem"),

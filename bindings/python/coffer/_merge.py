@@ -243,6 +243,49 @@ def average(
     return _told(told)
 
 
+def dequantize(
+    source: Source,
+    output: Path,
+    *,
+    dtype: str | None = None,
+    like: str | None = None,
+    allow_not_finite: bool = False,
+    max_shard_size: int | str | None = None,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    force: bool = False,
+    dry_run: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Rewrite:
+    """Writes a quantised model with each of its layers as one tensor of floats. Returns what was done.
+
+    source          a path, a URL, or what coffer.open gave
+    output          the new file, which for several files has to end in NAME.safetensors; config.json is the caller's
+    dtype           of the layers, BF16, F16 or F32; None: as the model states
+    like            "modelopt": round the scales of its FP8 first, as its own code does
+    allow_not_finite   decode scales that are infinite or NaN, too
+    max_shard_size, digests, sync, force, dry_run, threads, progress   as of coffer.rewrite
+
+    The layouts are those of docs/convert.md.
+    """
+    with _opened(source, verify=True) as opened:
+        told = opened._model.rewrite(
+            [],
+            [],
+            output=output,
+            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
+            digests=digests,
+            sync=sync,
+            force=force,
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+            mix=("dequantize", None if dtype is None else FORMAT.get(dtype, dtype), like, allow_not_finite),
+        )
+    return _told(told)
+
+
 def _paths(given: Path | Iterable[Path]) -> list[Path]:
     return [given] if isinstance(given, str | os.PathLike) else list(given)
 

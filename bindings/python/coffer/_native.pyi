@@ -217,13 +217,15 @@ class Model:
         mix: (
             tuple[str, tuple[tuple[str | bytes | os.PathLike[str], float], ...], tuple[str, ...]]
             | tuple[str, tuple[Model, ...], tuple[float, ...] | None, tuple[tuple[str, tuple[float, ...]], ...], bool]
+            | tuple[str, str | None, str | None, bool]
             | None
         ) = None,
     ) -> RewriteReported:
         """Writes the model again, each rule being what is done, a pattern, and the new name or dtype; or only plans it. How it is done,
         the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what
         becomes of each tensor. `mix` is what is computed from other models: ("lora", paths with scales, patterns), or ("average", the other
-        models, weights, patterns with weights, whether they are t of slerp)."""
+        models, weights, patterns with weights, whether they are t of slerp), or ("dequantize", dtype, which program's roundings, whether
+        scales may be infinite or NaN)."""
     def extract_lora(
         self,
         tuned: Model,

@@ -28,7 +28,7 @@ class Place(NamedTuple):
 @dataclass(frozen=True)
 class TensorRewrite:
     """What becomes of a tensor: `after` is None when it is left out. Numbers that a cast made infinite and zero are counted once it
-    has run. `computed`: its numbers are computed, by coffer.merge_lora or coffer.average."""
+    has run. `computed`: its numbers are computed, by coffer.merge_lora, coffer.average or coffer.dequantize."""
 
     before: Place
     after: Place | None

@@ -4,6 +4,7 @@
  *
  *   ("lora", ((path, scale), ...), (pattern, ...))
  *   ("average", (Model, ...), weights or None, ((pattern, weights), ...), slerp)      the models but the first
+ *   ("dequantize", dtype or None, like or None, allow_not_finite)                     the quantised layers of the model itself
  *
  * Weights are tuples of floats. Everything is copied or kept alive until py_merge_free.
  */
@@ -164,6 +165,29 @@ static int mix_average_from(const py_state *state, py_merge *mix, PyObject *mode
     return ready;
 }
 
+static int mix_dequantize_from(const py_state *state, py_merge *mix, PyObject *given)
+{
+    const char *kind = NULL;
+    const char *dtype = NULL;
+    const char *like = NULL;
+    int allow = 0;
+    if (!PyArg_ParseTuple(given, "szzp", &kind, &dtype, &like, &allow)) {
+        return -1;
+    }
+    mix->dequantize = (coffer_dequantize_options)COFFER_DEQUANTIZE_OPTIONS_INIT;
+    mix->dequantize.dtype = dtype == NULL ? COFFER_UNKNOWN_DTYPE : coffer_dtype_from_name(dtype, strlen(dtype));
+    mix->dequantize.like = like;
+    mix->dequantize.allow_not_finite = allow != 0;
+    mix->dequantizes = true;
+    if (dtype != NULL && mix->dequantize.dtype == COFFER_UNKNOWN_DTYPE) {
+        py_fail(state, COFFER_ERR_ARGUMENT, "layers become BF16, F16 or F32, and not %s", dtype);
+        return -1;
+    }
+    /* The texts are those of the tuple. */
+    Py_INCREF(given);
+    return mix_keep(mix, given);
+}
+
 int py_merge_init(const py_state *state, py_merge *mix, PyObject *given)
 {
     const char *kind = NULL;
@@ -179,6 +203,9 @@ int py_merge_init(const py_state *state, py_merge *mix, PyObject *given)
         return mix->kept != NULL && PyArg_ParseTuple(given, "sOO", &kind, &items[0], &items[1])
                    ? mix_lora_from(mix, items[0], items[1])
                    : -1;
+    }
+    if (PyTuple_Size(given) == 4) {
+        return mix_dequantize_from(state, mix, given);
     }
     int slerp = 0;
     if (!PyArg_ParseTuple(given, "sOOOp", &kind, &items[0], &items[1], &items[2], &slerp)) {
@@ -213,6 +240,9 @@ coffer_status py_merge_plan(py_merge *mix, coffer_rewrite **rewrite, const coffe
         return status == COFFER_OK
                    ? coffer_merge_lora_plan(rewrite, model, mix->adapters, mix->count, NULL, options, err)
                    : status;
+    }
+    if (mix->dequantizes) {
+        return coffer_dequantize_plan(rewrite, model, &mix->dequantize, options, err);
     }
     if (mix->models == NULL) {
         return coffer_rewrite_plan(rewrite, model, options, err);

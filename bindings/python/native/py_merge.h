@@ -5,7 +5,7 @@
 
 #include "py_model.h"
 
-/* Adapters, or models to average; neither: nothing is computed. */
+/* Adapters, models to average, or how quantised layers become plain; none of them: nothing is computed. */
 typedef struct py_merge {
     PyObject *kept; /* a list of what texts belong to */
     size_t count;   /* of adapters, or of models with the one that is rewritten */
@@ -20,6 +20,8 @@ typedef struct py_merge {
     double *numbers;
     double *next_number; /* where the next weights go */
     coffer_average_options average;
+    coffer_dequantize_options dequantize;
+    bool dequantizes;
 } py_merge;
 
 /* A pattern that is a str, as C has it, kept by the tuple that it is in; NULL and an exception for anything else. */

@@ -49,6 +49,8 @@ static const struct word {
     { "X", WORD_ANY },
     { "T", WORD_ANY },
     { "WEIGHTS", WORD_ANY },
+    { "GLOB=DTYPE", WORD_TENSOR },
+    { "TOOL", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)
