@@ -296,7 +296,7 @@ COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_wri
 COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
 /* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names a tensor that
-   differs. */
+   differs. For the same programs. */
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);
 

@@ -209,6 +209,10 @@ COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);
 /* The path of shard `shard`'s file, as it was given or as the index names it; "" when there is none. Borrowed. Since
    0.2. */
 COFFER_API const char *coffer_shard_path(const coffer *model, size_t shard);
+/* How many holes the file of a shard has, which read as zeros and take no space: what a download into reserved space
+   leaves when it is interrupted. *first becomes the byte where the first begins. 0 where the file system cannot tell,
+   and of what is not a file of this machine. Asks the file system, and reads nothing. Since 0.2. */
+COFFER_API uint64_t coffer_shard_holes(const coffer *model, size_t shard, uint64_t *first);
 /* A kind of note over all shards, and of the model as a whole. *subject (when not NULL) becomes the name of the first
    tensor or file that it is about, "" when it is about none; an offset is then one in that file, or in the index.
    Borrowed. Since 0.2. */
