@@ -221,6 +221,7 @@ typedef struct coffer_import_summary {
     uint64_t unreferenced;     /* of no tensor */
     uint64_t output;           /* bytes of the tensors that are written: more than `written` where views overlap */
     size_t unreferenced_count; /* storages of which no tensor views anything */
+    bool pickles;              /* it is made of pickles: other programs may run what is in them */
 } coffer_import_summary;
 
 /* Borrowed from the import, as is what the following functions give. */

@@ -37,8 +37,9 @@ typedef struct coffer_doctor_options {
        advice call it; NULL: the path of its first file. */
     const coffer *against;
     const char *against_path;
-    /* The model of a URL, where the caller has opened it with `all_notes`; NULL: it is opened here. Of a path on this
-       machine it is not used. */
+    /* The model of a URL, or of a file of another program (coffer_model_import), where the caller has opened it with
+       `all_notes`; NULL: it is opened here, and of such files those without pickles. Any other one at a path on this
+       machine is not used. */
     const coffer *model;
     /* Called before each long step with what it is ("reading", "hashing", "verifying", "comparing") and how many bytes
        it reads, by the thread that made the call; NULL: nobody is told. The progress counts within the step. */

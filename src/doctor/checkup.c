@@ -131,6 +131,7 @@ coffer_open_options coffer__doctor_open_options(const coffer__checkup *d, bool a
     options.allocator = &d->allocator;
     options.access = COFFER_READ;
     options.all_notes = all_notes;
+    options.formats = COFFER_FORMATS_OWN;
     options.progress = d->options.progress;
     options.progress_ctx = d->options.progress_ctx;
     return options;

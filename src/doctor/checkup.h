@@ -60,6 +60,7 @@ typedef struct coffer__doctor_kind {
 /* What was found, and where a run stands. The diagnosis is what is left of it when the run is over. */
 typedef struct coffer_diagnosis {
     coffer_doctor_options options;
+    const coffer *foreign;         /* the model, where it is a file of another program */
     coffer_allocator given;        /* the caller's */
     coffer__locked_allocator lock; /* around that, since several threads read models */
     coffer_allocator allocator;    /* the same, which also notes in `failed` where it gave nothing */

@@ -452,7 +452,9 @@ void coffer__doctor_check_against(coffer__checkup *d, const coffer *other)
 {
     coffer_error err;
     coffer *model = NULL;
-    if (coffer__doctor_open(d, &model, d->path, false, &err) == COFFER_OK) {
+    if (d->foreign != NULL) {
+        compare(d, d->foreign, other);
+    } else if (coffer__doctor_open(d, &model, d->path, false, &err) == COFFER_OK) {
         compare(d, model, other);
     } else if (err.code != COFFER_ERR_CANCELLED) {
         coffer__doctor_add(d, COFFER_SEVERITY_ERROR, "against_nothing", "", "there is no model to compare: %s",

@@ -157,11 +157,68 @@ static coffer_status look_at_url(coffer__checkup *d, coffer_error *err)
     return COFFER_OK;
 }
 
+/* ---- A file of another program ---- */
+
+/* What a loader of its format would run or import, and what tells that of any pickle. */
+static void check_what_runs(coffer__checkup *d, const char *name, coffer_import *imported)
+{
+    const coffer_import_summary *summary = coffer_import_summarize(imported);
+    const coffer_import_finding *found = NULL;
+    coffer__finding *finding = NULL;
+    for (size_t i = 0; (found = coffer_import_finding_at(imported, i)) != NULL; i++) {
+        if (found->weight == COFFER_WEIGHT_DANGER) {
+            finding = coffer__doctor_add(d, COFFER_SEVERITY_ERROR, "runs_code", name, "loading this can run code: %s",
+                                         found->text);
+            coffer__doctor_look(d, finding, COFFER__DOCTOR_WORDS("coffer", "scan", d->path));
+        }
+    }
+    if (summary->pickles && summary->danger_count == 0) {
+        finding = coffer__doctor_add(d, COFFER_SEVERITY_WARNING, "pickle", name,
+                                     "the file is a pickle, which can run anything when it is loaded; coffer "
+                                     "convert makes safetensors of weights");
+        coffer__doctor_look(d, finding, COFFER__DOCTOR_WORDS("coffer", "scan", d->path));
+    }
+    if (summary->skipped_count > 0) {
+        coffer__doctor_add(d, COFFER_SEVERITY_NOTE, "left_out", name,
+                           "%zu tensors were not looked at: they are no part of the model, or have no equivalent",
+                           summary->skipped_count);
+    }
+}
+
+/* It was described whole to be opened, so that damage to its structure is a failure before this. */
+static void look_at_foreign(coffer__checkup *d, const coffer *model)
+{
+    const char *slash = coffer__doctor_last_slash(d->path);
+    const char *name = slash != NULL ? slash + 1 : d->path;
+    coffer__doctor_folder folder = { .doctor = d, .path = d->path, .name = "" };
+    coffer__doctor_add_seen(d, "", NULL, model);
+    coffer__doctor_count(d, COFFER_DOCTOR_FILES, true, 1);
+    check_what_runs(d, name, coffer_model_import(model));
+    coffer__doctor_check_data(&folder, name, d->path, model);
+}
+
+/* The model of a file of another program, the caller's or one that is opened here; NULL: it is none. */
+static const coffer *foreign_model(coffer__checkup *d, coffer **opened)
+{
+    coffer_error err;
+    if (d->options.model == NULL && !coffer__doctor_is_folder(d->path) && strstr(d->path, "://") == NULL) {
+        coffer_open_options options = coffer__doctor_open_options(d, true);
+        options.formats = COFFER_FORMATS_PLAIN;
+        (void)coffer_open(opened, d->path, &options, &err);
+    }
+    const coffer *model = *opened != NULL ? *opened : d->options.model;
+    return coffer_model_import(model) != NULL ? model : NULL;
+}
+
 /* Everything is looked at before it is compared, so that what cannot be is known by then. */
 static coffer_status look(coffer__checkup *d, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    if (strstr(d->path, "://") != NULL) {
+    coffer *opened = NULL;
+    d->foreign = foreign_model(d, &opened);
+    if (d->foreign != NULL) {
+        look_at_foreign(d, d->foreign);
+    } else if (strstr(d->path, "://") != NULL) {
         status = look_at_url(d, err);
     } else if (coffer__doctor_is_folder(d->path)) {
         look_at_folder(d);
@@ -171,6 +228,8 @@ static coffer_status look(coffer__checkup *d, coffer_error *err)
     if (status == COFFER_OK && d->options.against != NULL && !d->failed && !coffer__doctor_stopped(d)) {
         coffer__doctor_check_against(d, d->options.against);
     }
+    d->foreign = NULL;
+    coffer_close(opened);
     if (status == COFFER_OK && d->failed) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "out of memory");
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer doctor PATH: one verdict over a model and everything that lies around it. The rules are the library's. */
 #include "cli_files.h"
+#include "cli_folder.h"
 #include "cli_import.h"
 #include "cli_interrupt.h"
 #include "cli_options.h"
@@ -98,6 +99,19 @@ static int show(const doctor_view *view, const char *html)
     return cli_worse(code, verdict_of(view));
 }
 
+/* The model of a file of another program on this machine, which a confined process describes; NULL: it is none, or cannot be
+   opened, which the doctor says. */
+static coffer *open_foreign(const char *path)
+{
+    coffer_error err;
+    coffer *model = NULL;
+    if (!cli_is_folder(path) && cli_open_any(&model, path, &err) == COFFER_OK && coffer_model_import(model) == NULL) {
+        coffer_close(model);
+        model = NULL;
+    }
+    return model;
+}
+
 /* A URL is opened here, so that what it led to can be said. */
 static int look(doctor_view *view, coffer_doctor_options *options, const char *html)
 {
@@ -106,7 +120,7 @@ static int look(doctor_view *view, coffer_doctor_options *options, const char *h
     coffer_diagnosis *diagnosis = NULL;
     doctor_progress progress = { .app = view->app };
     const bool far = strstr(view->path, "://") != NULL;
-    coffer *model = far ? cli_open(view->app, view->path, true, &code) : NULL;
+    coffer *model = far ? cli_open(view->app, view->path, true, &code) : open_foreign(view->path);
     if (code != CLI_EXIT_OK) {
         return code;
     }
