@@ -4,10 +4,10 @@
  * downloads, checks or publishes models; all of it is there since 0.2.
  *
  *     coffer_diagnosis *diagnosis;
- *     coffer_doctor_finding finding;
+ *     const coffer_doctor_finding *finding;
  *     coffer_doctor(&diagnosis, "gpt2", NULL, &err);
- *     for (size_t i = 0; coffer_diagnosis_finding(diagnosis, i, &finding); i++) {
- *         printf("%s: %s\n", finding.file, finding.message);
+ *     for (size_t i = 0; (finding = coffer_diagnosis_finding_at(diagnosis, i)) != NULL; i++) {
+ *         printf("%s: %s\n", finding->file, finding->message);
  *     }
  *     coffer_diagnosis_free(diagnosis);
  *
@@ -110,7 +110,7 @@ typedef struct coffer_doctor_step {
     coffer_advice action;
 } coffer_doctor_step;
 
-/* Something that is wrong, or good to know. Texts are borrowed from the diagnosis. */
+/* Something that is wrong, or good to know. */
 typedef struct coffer_doctor_finding {
     coffer_severity severity;
     coffer_evidence evidence;
@@ -124,18 +124,18 @@ typedef struct coffer_doctor_finding {
     /* What to do, one step after the other; none where nothing is known. */
     const coffer_doctor_step *steps;
     size_t step_count;
-    /* Whether the steps remove the finding, and it was shown that nothing is lost: whoever takes them has every tensor
-       afterwards that could be read before, bit for bit. Else they only show more. */
+    /* Whether the steps remove the finding, and it was shown that nothing is lost: every tensor that could be
+       read before them can be read after them, bit for bit. Else they only show more. */
     bool fixes;
 } coffer_doctor_finding;
 
-/* The finding `i`, errors first, then warnings, then notes, each in the order in which they were found; false after the
-   last one. Of a kind at most 10 are listed. */
-COFFER_API bool coffer_diagnosis_finding(const coffer_diagnosis *diagnosis, size_t i, coffer_doctor_finding *finding);
+/* The finding `i`, errors first, then warnings, then notes, each in the order in which they were found; NULL after the
+   last one. Of a kind at most 10 are listed. Borrowed from the diagnosis, with its texts. */
+COFFER_API const coffer_doctor_finding *coffer_diagnosis_finding_at(const coffer_diagnosis *diagnosis, size_t i);
 
 /* ---- What was looked at ------------------------------------------------------------------------------------------ */
 
-/* A model that was looked at. Texts are borrowed from the diagnosis. */
+/* A model that was looked at. */
 typedef struct coffer_doctor_model {
     const char *name; /* its file or index below the path; "": the path itself */
     const char *type; /* the model_type of its config.json; NULL: none */
@@ -144,8 +144,8 @@ typedef struct coffer_doctor_model {
     uint64_t size; /* of the tensors, in bytes */
 } coffer_doctor_model;
 
-/* The model `i`; false after the last one. */
-COFFER_API bool coffer_diagnosis_model(const coffer_diagnosis *diagnosis, size_t i, coffer_doctor_model *model);
+/* The model `i`; NULL after the last one. Borrowed from the diagnosis, with its texts. */
+COFFER_API const coffer_doctor_model *coffer_diagnosis_model_at(const coffer_diagnosis *diagnosis, size_t i);
 
 /* What there was to look at. */
 typedef enum coffer_doctor_subject {

@@ -76,6 +76,8 @@ typedef struct coffer_diagnosis {
     size_t seen_count;
     size_t seen_capacity;
     coffer_doctor_summary summary;
+    coffer_doctor_finding *reported_findings; /* when the run is over, what is handed out: the worst first */
+    coffer_doctor_model *reported_models;
     uint64_t totals[3]; /* findings by severity, those that are not listed included */
     bool unreadable;    /* something could not be read */
     bool cancelled;
@@ -112,7 +114,7 @@ void coffer__doctor_about(coffer__checkup *d, coffer__finding *finding, const ch
 /* The finding rests on bytes that were compared for it. */
 void coffer__doctor_by_data(coffer__finding *finding);
 /* Adds a step that fixes it, or looks closer, as the words of a command line; NULL closes them. Steps fix only where it is
-   shown that nothing is lost: whoever takes them has every tensor afterwards that could be read before, bit for bit. */
+   shown that nothing is lost: every tensor that could be read before them can be read after them, bit for bit. */
 void coffer__doctor_fix(coffer__checkup *d, coffer__finding *finding, const char *const *words);
 void coffer__doctor_look(coffer__checkup *d, coffer__finding *finding, const char *const *words);
 #define COFFER__DOCTOR_WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -122,7 +124,7 @@ coffer__finding *coffer__doctor_add_failure(coffer__checkup *d, const char *kind
 /* A model that was looked at; `type` may be NULL. */
 void coffer__doctor_add_seen(coffer__checkup *d, const char *name, const char *type, const coffer *model);
 void coffer__doctor_free_findings(coffer__checkup *d);
-/* Puts the findings in order, the worst first, and fills the summary. */
+/* Makes of what was found what is handed out. */
 void coffer__doctor_close_findings(coffer__checkup *d);
 /* The name as it is safe to show, cut after about 160 bytes. */
 #define COFFER__DOCTOR_SHOWN 200
@@ -196,6 +198,8 @@ char *coffer__doctor_join(coffer__checkup *d, const char *folder, const char *na
 const char *coffer__doctor_last_slash(const char *path);
 /* Its last component. */
 const char *coffer__doctor_last_name(const char *path);
+/* The small letter of a letter of ASCII, in any locale; another byte as it is. */
+char coffer__doctor_lower(char c);
 /* Whether a path is a folder. */
 bool coffer__doctor_is_folder(const char *path);
 /* The first bytes of a regular file, at most `size`, fewer where it has fewer; 0 for what cannot be read. */

@@ -258,11 +258,62 @@ static void compare_records(const against *both)
 static const char MEANINGS[] = "architectures model_type tie_word_embeddings rope_theta rope_scaling rope_parameters "
                                "partial_rotary_factor sliding_window hidden_act quantization_config";
 
-static double number_of(const coffer__document *config, const coffer__json_node *node)
+/* A number as its digits, without zeros at either end, and the power of ten of the last one: 0.50 and 5e-1 are 5 and -1. The
+   C library's numbers would depend on the program's locale. */
+typedef struct decimal {
+    char digits[NUMBER_MAX];
+    size_t count;
+    int64_t power;
+    bool negative;
+} decimal;
+
+/* The exponent at the end of a number; beyond any that a program has, it stays where it is. */
+static int64_t exponent_of(const char *text, size_t len)
 {
-    char text[NUMBER_MAX];
-    snprintf(text, sizeof text, "%.*s", (int)node->len, config->text + node->at);
-    return strtod(text, NULL);
+    int64_t value = 0;
+    const bool sign = len > 0 && (text[0] == '-' || text[0] == '+');
+    for (size_t i = sign; i < len; i++) {
+        value = value < 1000000 ? 10 * value + (text[i] - '0') : value;
+    }
+    return sign && text[0] == '-' ? -value : value;
+}
+
+static decimal number_of(const coffer__document *config, const coffer__json_node *node)
+{
+    const char *text = config->text + node->at;
+    decimal number = { .negative = text[0] == '-' };
+    bool fraction = false;
+    for (size_t i = number.negative; i < node->len; i++) {
+        if (text[i] == 'e' || text[i] == 'E') {
+            number.power += exponent_of(text + i + 1, node->len - i - 1);
+            break;
+        }
+        if (text[i] == '.') {
+            fraction = true;
+            continue;
+        }
+        number.power -= fraction;
+        if (text[i] != '0' || number.count > 0) {
+            number.digits[number.count++] = text[i];
+        }
+    }
+    while (number.count > 0 && number.digits[number.count - 1] == '0') {
+        number.count--;
+        number.power++;
+    }
+    return number.count > 0 ? number : (decimal){ .count = 0 };
+}
+
+static bool same_number(const decimal *a, const decimal *b)
+{
+    return a->negative == b->negative && a->power == b->power && a->count == b->count &&
+           memcmp(a->digits, b->digits, a->count) == 0;
+}
+
+static bool is_number(const coffer__document *config, const coffer__json_node *node)
+{
+    const char last = node->len > 0 ? config->text[node->at + node->len - 1] : '\0';
+    return node->kind == '\0' && node->len < NUMBER_MAX && last >= '0' && last <= '9';
 }
 
 /* Without what is within them. */
@@ -270,8 +321,10 @@ static bool same_node(const against *both, const coffer__json_node *a, const cof
 {
     const coffer__document *here = &both->here.config;
     const coffer__document *there = &both->there.config;
-    if (a->kind == 0 && b->kind == 0 && a->len < NUMBER_MAX && b->len < NUMBER_MAX) {
-        return number_of(here, a) == number_of(there, b);
+    if (is_number(here, a) && is_number(there, b)) {
+        const decimal one = number_of(here, a);
+        const decimal other = number_of(there, b);
+        return same_number(&one, &other);
     }
     return a->kind == b->kind && a->len == b->len && memcmp(here->text + a->at, there->text + b->at, a->len) == 0;
 }

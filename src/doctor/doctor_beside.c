@@ -22,18 +22,13 @@ static const char *const KNOWN_NAMES[] = {
     "diffusion_pytorch_model.safetensors.index.json",
 };
 
-static int lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
-}
-
 static bool same_in_any_case(const char *a, const char *b)
 {
-    while (*a != '\0' && lower(*a) == lower(*b)) {
+    while (*a != '\0' && coffer__doctor_lower(*a) == coffer__doctor_lower(*b)) {
         a++;
         b++;
     }
-    return lower(*a) == lower(*b);
+    return coffer__doctor_lower(*a) == coffer__doctor_lower(*b);
 }
 
 const coffer__doctor_entry *coffer__doctor_entry_in_any_case(const coffer__doctor_folder *folder, const char *name)

@@ -265,15 +265,16 @@ static void tell_layers(const config_check *check, const layer_list *stack, uint
     if (below < wanted) {
         put_missing(missing, sizeof missing, stack, wanted);
         coffer__doctor_add_in(check->folder, COFFER_SEVERITY_ERROR, "layers", check->name,
-                              "config.json says %" PRIu64 " layers, and the weights have %zu of them; missing: %s%s%s",
-                              wanted, below, stack->name, missing, wanted - below > 5 ? ", ..." : "");
+                              "config.json says %" PRIu64 " layers, and the weights have %" PRIu64
+                              " of them; missing: %s%s%s",
+                              wanted, (uint64_t)below, stack->name, missing, wanted - below > 5 ? ", ..." : "");
     }
     if (stack->count > below && stack->count - below > check->sizes.of['P']) {
         coffer__finding *finding = coffer__doctor_add_in(
             check->folder, COFFER_SEVERITY_WARNING, "layers_extra", check->name,
-            "config.json says %" PRIu64 " layers, and there are %zu more, which loaders pass over: config.json "
+            "config.json says %" PRIu64 " layers, and there are %" PRIu64 " more, which loaders pass over: config.json "
             "belongs to another model, or they are too many",
-            wanted, stack->count - below);
+            wanted, (uint64_t)(stack->count - below));
         look_at_extra(check, finding, stack, stack->numbers[below]);
     }
 }
@@ -299,8 +300,8 @@ static void tell_rule(const config_check *check, const coffer__doctor_rule *rule
     }
     if (rule->in_each && stack != NULL && seen->count > 0 && seen->count < stack->count && !check->quantised) {
         coffer__doctor_add_in(check->folder, COFFER_SEVERITY_ERROR, "layer_incomplete", check->name,
-                              "%" PRIu64 " of %zu layers lack %s%s", stack->count - seen->count, stack->count,
-                              check->prefix, rule->name);
+                              "%" PRIu64 " of %" PRIu64 " layers lack %s%s", stack->count - seen->count,
+                              (uint64_t)stack->count, check->prefix, rule->name);
     }
     if (seen->most_inner > 0 && experts > 0 && seen->most_inner != experts) {
         coffer__doctor_add_in(check->folder, COFFER_SEVERITY_ERROR, "experts", check->name,

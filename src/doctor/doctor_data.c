@@ -69,10 +69,10 @@ static void check_recorded(const coffer__doctor_folder *folder, const char *name
     const bool whole = recorded == coffer_shard_count(model);
     coffer__doctor_count(folder->doctor, COFFER_DOCTOR_DIGESTS, whole && folder->doctor->data, 1);
     if (!whole) {
-        coffer__doctor_add_in(
-            folder, COFFER_SEVERITY_WARNING, "digests_partial", name,
-            "%zu of %zu files record digests of their tensors, so the model cannot be verified as a whole", recorded,
-            coffer_shard_count(model));
+        coffer__doctor_add_in(folder, COFFER_SEVERITY_WARNING, "digests_partial", name,
+                              "%" PRIu64 " of %" PRIu64
+                              " files record digests of their tensors, so the model cannot be verified as a whole",
+                              (uint64_t)recorded, (uint64_t)coffer_shard_count(model));
     } else if (folder->doctor->data) {
         verify_recorded(folder, name, path, model);
     } else if (coffer_verify(model, &none, 0, NULL, NULL, &err) != COFFER_OK) {
@@ -260,10 +260,10 @@ static void tell_all_numbers(const coffer__doctor_folder *folder, const char *na
         }
     }
     if (zeros > 0) {
-        coffer__finding *finding =
-            coffer__doctor_add_in(folder, COFFER_SEVERITY_NOTE, "zeros", file_of(run->model, first, name),
-                                  "%zu of %zu tensors have only zeros; of biases that is usual, of weights it is not",
-                                  zeros, coffer_count(run->model));
+        coffer__finding *finding = coffer__doctor_add_in(
+            folder, COFFER_SEVERITY_NOTE, "zeros", file_of(run->model, first, name),
+            "%" PRIu64 " of %" PRIu64 " tensors have only zeros; of biases that is usual, of weights it is not",
+            (uint64_t)zeros, (uint64_t)coffer_count(run->model));
         coffer__doctor_about(folder->doctor, finding, first->name, first->name_len);
     }
 }

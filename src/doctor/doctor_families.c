@@ -2,7 +2,8 @@
 /* The table of families: see doctor_family.h for how it is written. A family is one row, and its rules a list. */
 #include "doctor_family.h"
 
-#include <ctype.h>
+#include "checkup.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -317,7 +318,7 @@ static size_t spell(const char *text, const char *name, size_t name_len, size_t 
             }
             memcpy(right + at, name + at, end - at);
             at = end;
-        } else if (at == name_len || tolower((unsigned char)name[at]) != tolower((unsigned char)*text)) {
+        } else if (at == name_len || coffer__doctor_lower(name[at]) != coffer__doctor_lower(*text)) {
             return name_len + 1;
         } else {
             right[at++] = *text;

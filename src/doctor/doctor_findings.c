@@ -259,6 +259,8 @@ void coffer__doctor_free_findings(coffer__checkup *d)
     }
     coffer__block_free(d->findings);
     coffer__block_free(d->seen);
+    coffer__block_free(d->reported_findings);
+    coffer__block_free(d->reported_models);
 }
 
 /* ---- Advice ---- */
@@ -341,28 +343,50 @@ char *coffer__doctor_pattern(coffer__checkup *d, const char *name, size_t name_l
 
 /* ---- All of them ---- */
 
-/* From the worst on, each severity in the order in which its findings came. */
-static void put_in_order(coffer__checkup *d)
+static coffer_doctor_finding reported_finding(const coffer__finding *found)
 {
-    coffer__finding *ordered = coffer__doctor_array(d, d->count, sizeof *ordered);
+    return (coffer_doctor_finding){ .severity = found->severity,
+                                    .evidence = found->evidence,
+                                    .kind = found->kind,
+                                    .file = found->file,
+                                    .tensor = found->tensor,
+                                    .tensor_len = found->tensor_len,
+                                    .offset = found->offset,
+                                    .message = found->reason,
+                                    .more = found->more,
+                                    .steps = found->steps,
+                                    .step_count = found->step_count,
+                                    .fixes = found->fixes };
+}
+
+/* From the worst on, each severity in the order in which its findings came. */
+static void tell_findings(coffer__checkup *d)
+{
     size_t count = 0;
-    for (int severity = COFFER_SEVERITY_ERROR; severity >= COFFER_SEVERITY_NOTE && ordered != NULL; severity--) {
+    d->reported_findings = coffer__doctor_array(d, d->count, sizeof *d->reported_findings);
+    for (int severity = COFFER_SEVERITY_ERROR; severity >= COFFER_SEVERITY_NOTE && d->reported_findings != NULL;
+         severity--) {
         for (size_t i = 0; i < d->count; i++) {
             if ((int)d->findings[i].severity == severity) {
-                ordered[count++] = d->findings[i];
+                d->reported_findings[count++] = reported_finding(&d->findings[i]);
             }
         }
     }
-    if (ordered != NULL) {
-        coffer__block_free(d->findings);
-        d->findings = ordered;
-        d->capacity = d->count;
+}
+
+static void tell_models(coffer__checkup *d)
+{
+    d->reported_models = coffer__doctor_array(d, d->seen_count, sizeof *d->reported_models);
+    for (size_t i = 0; i < d->seen_count && d->reported_models != NULL; i++) {
+        const coffer__doctor_seen *seen = &d->seen[i];
+        d->reported_models[i] = (coffer_doctor_model){ seen->name, seen->type, seen->files, seen->tensors, seen->size };
     }
 }
 
 void coffer__doctor_close_findings(coffer__checkup *d)
 {
-    put_in_order(d);
+    tell_findings(d);
+    tell_models(d);
     d->summary.errors = d->totals[COFFER_SEVERITY_ERROR];
     d->summary.warnings = d->totals[COFFER_SEVERITY_WARNING];
     d->summary.notes = d->totals[COFFER_SEVERITY_NOTE];

@@ -5,6 +5,7 @@
 #include "os.h"
 #include "paths.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,8 +232,9 @@ static bool read_local(const coffer__doctor_folder *folder, const char *name, si
     }
     if (error == EFBIG) {
         coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "too_large", name,
-                              "the file has more than %zu bytes, too many for this kind of file; it was not read",
-                              most);
+                              "the file has more than %" PRIu64
+                              " bytes, too many for this kind of file; it was not read",
+                              (uint64_t)most);
     } else {
         coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "unreadable", name, "cannot read the file: %s",
                               coffer__os_words(error));
@@ -251,7 +253,7 @@ static bool read_beside(const coffer__doctor_folder *folder, const char *name, s
     }
     if (size > most) {
         coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "too_large", name,
-                              "the file has more than %zu bytes; it was not read", most);
+                              "the file has more than %" PRIu64 " bytes; it was not read", (uint64_t)most);
         return false;
     }
     text->bytes = coffer__doctor_new(folder->doctor, (size_t)size + 1);

@@ -11,6 +11,7 @@
 #include "text.h"
 #include "thread_pool.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,8 +209,9 @@ static void check_digests(hub_run *run, uint64_t size)
     coffer__doctor_count(run->folder->doctor, COFFER_DOCTOR_HUB_DIGESTS, run->folder->doctor->data, run->count);
     if (!run->folder->doctor->data) {
         coffer__doctor_add_in(run->folder, COFFER_SEVERITY_NOTE, "hub_recorded", "",
-                              "the Hub's SHA-256 of %zu file%s is recorded, and was not verified: --data does that",
-                              run->count, run->count == 1 ? "" : "s");
+                              "the Hub's SHA-256 of %" PRIu64
+                              " file%s is recorded, and was not verified: --data does that",
+                              (uint64_t)run->count, run->count == 1 ? "" : "s");
         return;
     }
     hash_and_judge(run, size);

@@ -4,6 +4,7 @@
 #include "doctor_beside.h"
 #include "text.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,16 +126,17 @@ static void tell_missing(const coffer__doctor_folder *folder, const char *name, 
     const bool listed = coffer__doctor_is_listed(folder->doctor, "shard_missing");
     const coffer__doctor_entry *other = listed ? coffer__doctor_entry_in_any_case(folder, name) : NULL;
     if (other != NULL) {
-        coffer__doctor_add_in(
-            folder, COFFER_SEVERITY_ERROR, "shard_missing", name,
-            "the index says that %zu tensor%s in this file, and there is only \"%s\", whose name differs by "
-            "the case of letters",
-            count, count == 1 ? " is" : "s are", coffer__doctor_shown(shown, other->name, strlen(other->name)));
+        coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "shard_missing", name,
+                              "the index says that %" PRIu64
+                              " tensor%s in this file, and there is only \"%s\", whose name differs by "
+                              "the case of letters",
+                              (uint64_t)count, count == 1 ? " is" : "s are",
+                              coffer__doctor_shown(shown, other->name, strlen(other->name)));
         return;
     }
     coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "shard_missing", name,
-                          "the file is missing, and the index says that %zu tensor%s in it; get the file again", count,
-                          count == 1 ? " is" : "s are");
+                          "the file is missing, and the index says that %" PRIu64 " tensor%s in it; get the file again",
+                          (uint64_t)count, count == 1 ? " is" : "s are");
 }
 
 static void check_part(coffer__doctor_folder *folder, const index_line *lines, size_t count)
@@ -198,18 +200,18 @@ static void check_stale(coffer__doctor_folder *folder, const char *name, bool ot
         return;
     }
     if (status == COFFER_OK && fixed.missing_count > 0) {
-        finding = coffer__doctor_add_in(
-            folder, COFFER_SEVERITY_ERROR, "index_stale", name,
-            "the index names %zu tensors that no file has: files are of another model, or the index is; "
-            "written anew it names the %zu tensors that are there",
-            fixed.missing_count, fixed.tensor_count);
+        finding = coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "index_stale", name,
+                                        "the index names %" PRIu64
+                                        " tensors that no file has: files are of another model, or the index is; "
+                                        "written anew it names the %" PRIu64 " tensors that are there",
+                                        (uint64_t)fixed.missing_count, (uint64_t)fixed.tensor_count);
         coffer__doctor_look(folder->doctor, finding, COFFER__DOCTOR_WORDS("coffer", "index", path, "--dry-run"));
     } else if (status == COFFER_OK) {
-        finding = coffer__doctor_add_in(
-            folder, COFFER_SEVERITY_ERROR, "index_stale", name,
-            "the index does not fit the files, and %zu files that are whole make a model: it can be "
-            "written anew from their headers",
-            fixed.file_count);
+        finding = coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "index_stale", name,
+                                        "the index does not fit the files, and %" PRIu64
+                                        " files that are whole make a model: it can be "
+                                        "written anew from their headers",
+                                        (uint64_t)fixed.file_count);
         coffer__doctor_fix(folder->doctor, finding, COFFER__DOCTOR_WORDS("coffer", "index", path));
     } else if (status == COFFER_ERR_AMBIGUOUS) {
         coffer__doctor_add_in(folder, COFFER_SEVERITY_ERROR, "index_stale", name, "%s", err.message);

@@ -3,7 +3,6 @@
    keeps a name of its own, and that the names are then as wanted. */
 #include "doctor_names.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,8 +228,8 @@ static int compare_names(const coffer_tensor *a, const coffer_tensor *b, bool an
             k += strspn(b->name + k, "0123456789");
             continue;
         }
-        x = any_case ? (unsigned char)tolower(x) : x;
-        y = any_case ? (unsigned char)tolower(y) : y;
+        x = any_case ? (unsigned char)coffer__doctor_lower((char)x) : x;
+        y = any_case ? (unsigned char)coffer__doctor_lower((char)y) : y;
         if (x != y) {
             return x < y ? -1 : 1;
         }

@@ -8,7 +8,8 @@
  */
 #include "doctor_numbers.h"
 
-#include <math.h>
+#include "floats.h"
+
 #include <string.h>
 
 #define BLOCK 4096 /* elements that are decoded at a time: as doubles they stay in the cache */
@@ -77,8 +78,9 @@ static void count_odd(coffer__doctor_numbers *numbers, coffer_dtype dtype, const
         return;
     }
     for (size_t i = 0; i < count * parts; i++) {
-        numbers->nan += isnan(values[i]) != 0;
-        numbers->infinite += isinf(values[i]) != 0;
+        const uint64_t size = coffer__double_bits(coffer__double_magnitude(values[i]));
+        numbers->nan += size > COFFER__DOUBLE_INFINITY;
+        numbers->infinite += size == COFFER__DOUBLE_INFINITY;
     }
 }
 

@@ -329,35 +329,14 @@ void coffer_diagnosis_free(coffer_diagnosis *diagnosis)
     coffer__free(&given, diagnosis, sizeof *diagnosis);
 }
 
-bool coffer_diagnosis_finding(const coffer_diagnosis *diagnosis, size_t i, coffer_doctor_finding *finding)
+const coffer_doctor_finding *coffer_diagnosis_finding_at(const coffer_diagnosis *diagnosis, size_t i)
 {
-    if (i >= diagnosis->count) {
-        return false;
-    }
-    const coffer__finding *found = &diagnosis->findings[i];
-    *finding = (coffer_doctor_finding){ .severity = found->severity,
-                                        .evidence = found->evidence,
-                                        .kind = found->kind,
-                                        .file = found->file,
-                                        .tensor = found->tensor,
-                                        .tensor_len = found->tensor_len,
-                                        .offset = found->offset,
-                                        .message = found->reason,
-                                        .more = found->more,
-                                        .steps = found->steps,
-                                        .step_count = found->step_count,
-                                        .fixes = found->fixes };
-    return true;
+    return i < diagnosis->count ? &diagnosis->reported_findings[i] : NULL;
 }
 
-bool coffer_diagnosis_model(const coffer_diagnosis *diagnosis, size_t i, coffer_doctor_model *model)
+const coffer_doctor_model *coffer_diagnosis_model_at(const coffer_diagnosis *diagnosis, size_t i)
 {
-    if (i >= diagnosis->seen_count) {
-        return false;
-    }
-    const coffer__doctor_seen *seen = &diagnosis->seen[i];
-    *model = (coffer_doctor_model){ seen->name, seen->type, seen->files, seen->tensors, seen->size };
-    return true;
+    return i < diagnosis->seen_count ? &diagnosis->reported_models[i] : NULL;
 }
 
 const coffer_doctor_summary *coffer_diagnosis_summarize(const coffer_diagnosis *diagnosis)

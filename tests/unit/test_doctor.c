@@ -46,14 +46,16 @@ static coffer_diagnosis *doctor_of(const char *path, const coffer_doctor_options
     return diagnosis;
 }
 
-static bool find_kind(const coffer_diagnosis *diagnosis, const char *kind, coffer_doctor_finding *finding)
+/* The first finding of a kind; NULL without one. */
+static const coffer_doctor_finding *find_kind(const coffer_diagnosis *diagnosis, const char *kind)
 {
-    for (size_t i = 0; coffer_diagnosis_finding(diagnosis, i, finding); i++) {
+    const coffer_doctor_finding *finding = NULL;
+    for (size_t i = 0; (finding = coffer_diagnosis_finding_at(diagnosis, i)) != NULL; i++) {
         if (strcmp(finding->kind, kind) == 0) {
-            return true;
+            return finding;
         }
     }
-    return false;
+    return NULL;
 }
 
 static uint64_t looked_at(const coffer_diagnosis *diagnosis, coffer_doctor_subject subject)
@@ -71,26 +73,27 @@ static uint64_t passed_over(const coffer_diagnosis *diagnosis, coffer_doctor_sub
 static void test_findings(void **state)
 {
     (void)state;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     put_model("model.safetensors");
     put_text("config.json", CONFIG);
     put_text("notes.part", "half");
     coffer_diagnosis *diagnosis = doctor_of(work_path(""), NULL);
     const coffer_doctor_summary *summary = coffer_diagnosis_summarize(diagnosis);
-    assert_true(find_kind(diagnosis, "leftover", &finding));
-    assert_int_equal(finding.severity, COFFER_SEVERITY_WARNING);
-    assert_int_equal(finding.evidence, COFFER_EVIDENCE_NAMES);
-    assert_string_equal(finding.file, "notes.part");
-    assert_null(finding.tensor);
-    assert_int_equal(finding.step_count, 0);
-    assert_false(finding.fixes);
+    finding = find_kind(diagnosis, "leftover");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, COFFER_SEVERITY_WARNING);
+    assert_int_equal(finding->evidence, COFFER_EVIDENCE_NAMES);
+    assert_string_equal(finding->file, "notes.part");
+    assert_null(finding->tensor);
+    assert_int_equal(finding->step_count, 0);
+    assert_false(finding->fixes);
     assert_int_equal(summary->warnings, 1);
     assert_int_equal(summary->errors + summary->warnings + summary->notes, summary->finding_count);
     assert_false(summary->unreadable);
     coffer_severity last = COFFER_SEVERITY_ERROR;
-    for (size_t i = 0; coffer_diagnosis_finding(diagnosis, i, &finding); i++) {
-        assert_true(finding.severity <= last);
-        last = finding.severity;
+    for (size_t i = 0; (finding = coffer_diagnosis_finding_at(diagnosis, i)) != NULL; i++) {
+        assert_true(finding->severity <= last);
+        last = finding->severity;
     }
     coffer_diagnosis_free(diagnosis);
 }
@@ -98,16 +101,16 @@ static void test_findings(void **state)
 static void test_models(void **state)
 {
     (void)state;
-    coffer_doctor_model model;
     put_model("model.safetensors");
     put_text("config.json", CONFIG);
     coffer_diagnosis *diagnosis = doctor_of(work_path(""), NULL);
-    assert_true(coffer_diagnosis_model(diagnosis, 0, &model));
-    assert_string_equal(model.name, "model.safetensors");
-    assert_string_equal(model.type, "gpt2");
-    assert_int_equal(model.tensor_count, 1);
-    assert_int_equal(model.size, 128);
-    assert_false(coffer_diagnosis_model(diagnosis, 1, &model));
+    const coffer_doctor_model *model = coffer_diagnosis_model_at(diagnosis, 0);
+    assert_non_null(model);
+    assert_string_equal(model->name, "model.safetensors");
+    assert_string_equal(model->type, "gpt2");
+    assert_int_equal(model->tensor_count, 1);
+    assert_int_equal(model->size, 128);
+    assert_null(coffer_diagnosis_model_at(diagnosis, 1));
     coffer_diagnosis_free(diagnosis);
 }
 
@@ -116,7 +119,7 @@ static void test_models(void **state)
 static void test_scope(void **state)
 {
     (void)state;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     coffer_doctor_options options = COFFER_DOCTOR_OPTIONS_INIT;
     put_model("model.safetensors");
     put_text("config.json", CONFIG);
@@ -127,26 +130,28 @@ static void test_scope(void **state)
     assert_int_equal(looked_at(diagnosis, COFFER_DOCTOR_CONFIGS), 1);
     assert_int_equal(looked_at(diagnosis, COFFER_DOCTOR_NUMBERS), 0);
     assert_int_equal(passed_over(diagnosis, COFFER_DOCTOR_NUMBERS), 1);
-    assert_false(find_kind(diagnosis, "zeros", &finding));
+    assert_null(find_kind(diagnosis, "zeros"));
     coffer_diagnosis_free(diagnosis);
     options.data = true;
     diagnosis = doctor_of(work_path(""), &options);
     assert_int_equal(looked_at(diagnosis, COFFER_DOCTOR_NUMBERS), 1);
     assert_int_equal(passed_over(diagnosis, COFFER_DOCTOR_NUMBERS), 0);
-    assert_true(find_kind(diagnosis, "zeros", &finding));
-    assert_int_equal(finding.evidence, COFFER_EVIDENCE_DATA);
-    assert_string_equal(finding.tensor, "wte.weight");
+    finding = find_kind(diagnosis, "zeros");
+    assert_non_null(finding);
+    assert_int_equal(finding->evidence, COFFER_EVIDENCE_DATA);
+    assert_string_equal(finding->tensor, "wte.weight");
     coffer_diagnosis_free(diagnosis);
 }
 
 static void test_unknown_family(void **state)
 {
     (void)state;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     put_model("model.safetensors");
     put_text("config.json", "{\"model_type\": \"nobody\"}");
     coffer_diagnosis *diagnosis = doctor_of(work_path(""), NULL);
-    assert_true(find_kind(diagnosis, "unknown_family", &finding));
+    finding = find_kind(diagnosis, "unknown_family");
+    assert_non_null(finding);
     assert_int_equal(looked_at(diagnosis, COFFER_DOCTOR_CONFIGS), 0);
     assert_int_equal(passed_over(diagnosis, COFFER_DOCTOR_CONFIGS), 1);
     coffer_diagnosis_free(diagnosis);
@@ -159,7 +164,7 @@ static void test_advice_is_words(void **state)
 {
     (void)state;
     size_t size = 0;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     put_model("model.safetensors");
     uint8_t *bytes = file_read("model.safetensors", &size);
     uint8_t *longer = realloc(bytes, size + 16);
@@ -168,17 +173,18 @@ static void test_advice_is_words(void **state)
     file_write("model.safetensors", longer, size + 16);
     free(longer);
     coffer_diagnosis *diagnosis = doctor_of(work_path("model.safetensors"), NULL);
-    assert_true(find_kind(diagnosis, "broken_file", &finding));
-    assert_int_equal(finding.severity, COFFER_SEVERITY_ERROR);
-    assert_true(finding.fixes);
-    assert_int_equal(finding.step_count, 1);
-    assert_int_equal(finding.steps[0].action, COFFER_ADVICE_COFFER);
-    assert_int_equal(finding.steps[0].count, 4);
-    assert_string_equal(finding.steps[0].words[0], "coffer");
-    assert_string_equal(finding.steps[0].words[1], "meta");
-    assert_string_equal(finding.steps[0].words[2], "--fix");
-    assert_string_equal(finding.steps[0].words[3], work_path("model.safetensors"));
-    assert_null(finding.steps[0].words[4]);
+    finding = find_kind(diagnosis, "broken_file");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, COFFER_SEVERITY_ERROR);
+    assert_true(finding->fixes);
+    assert_int_equal(finding->step_count, 1);
+    assert_int_equal(finding->steps[0].action, COFFER_ADVICE_COFFER);
+    assert_int_equal(finding->steps[0].count, 4);
+    assert_string_equal(finding->steps[0].words[0], "coffer");
+    assert_string_equal(finding->steps[0].words[1], "meta");
+    assert_string_equal(finding->steps[0].words[2], "--fix");
+    assert_string_equal(finding->steps[0].words[3], work_path("model.safetensors"));
+    assert_null(finding->steps[0].words[4]);
     assert_int_equal(passed_over(diagnosis, COFFER_DOCTOR_MODELS), 1);
     coffer_diagnosis_free(diagnosis);
 }
@@ -186,14 +192,15 @@ static void test_advice_is_words(void **state)
 static void test_name_in_another_case(void **state)
 {
     (void)state;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     put_model("model.safetensors");
     put_text("Config.json", CONFIG);
     coffer_diagnosis *diagnosis = doctor_of(work_path(""), NULL);
-    assert_true(find_kind(diagnosis, "file_case", &finding));
-    assert_int_equal(finding.steps[0].action, COFFER_ADVICE_RENAME);
-    assert_string_equal(finding.steps[0].words[0], "mv");
-    assert_string_equal(finding.steps[0].words[finding.steps[0].count - 1], work_path("config.json"));
+    finding = find_kind(diagnosis, "file_case");
+    assert_non_null(finding);
+    assert_int_equal(finding->steps[0].action, COFFER_ADVICE_RENAME);
+    assert_string_equal(finding->steps[0].words[0], "mv");
+    assert_string_equal(finding->steps[0].words[finding->steps[0].count - 1], work_path("config.json"));
     coffer_diagnosis_free(diagnosis);
 }
 
@@ -204,7 +211,7 @@ static void test_against(void **state)
     (void)state;
     coffer_error err;
     coffer *other = NULL;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     coffer_doctor_options options = COFFER_DOCTOR_OPTIONS_INIT;
     put_model("model.safetensors");
     put_tensors("base.safetensors",
@@ -212,8 +219,9 @@ static void test_against(void **state)
     assert_int_equal(coffer_open(&other, work_path("base.safetensors"), NULL, &err), COFFER_OK);
     options.against = other;
     coffer_diagnosis *diagnosis = doctor_of(work_path("model.safetensors"), &options);
-    assert_true(find_kind(diagnosis, "against_shape", &finding));
-    assert_int_equal(finding.tensor_len, strlen("wte.weight"));
+    finding = find_kind(diagnosis, "against_shape");
+    assert_non_null(finding);
+    assert_int_equal(finding->tensor_len, strlen("wte.weight"));
     coffer_diagnosis_free(diagnosis);
     coffer_close(other);
 }
@@ -237,9 +245,10 @@ static void test_what_is_no_path(void **state)
 static void test_empty_folder(void **state)
 {
     (void)state;
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     coffer_diagnosis *diagnosis = doctor_of(work_path(""), NULL);
-    assert_true(find_kind(diagnosis, "no_model", &finding));
+    finding = find_kind(diagnosis, "no_model");
+    assert_non_null(finding);
     assert_true(coffer_diagnosis_summarize(diagnosis)->unreadable);
     coffer_diagnosis_free(diagnosis);
 }

@@ -55,23 +55,23 @@ static PyObject *doctor_finding(const coffer_doctor_finding *finding)
 
 static PyObject *doctor_findings(const coffer_diagnosis *diagnosis)
 {
-    coffer_doctor_finding finding;
+    const coffer_doctor_finding *finding = NULL;
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && coffer_diagnosis_finding(diagnosis, i, &finding); i++) {
-        doctor_append(&list, doctor_finding(&finding));
+    for (size_t i = 0; list != NULL && (finding = coffer_diagnosis_finding_at(diagnosis, i)) != NULL; i++) {
+        doctor_append(&list, doctor_finding(finding));
     }
     return list;
 }
 
 static PyObject *doctor_models(const coffer_diagnosis *diagnosis)
 {
-    coffer_doctor_model model;
+    const coffer_doctor_model *model = NULL;
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && coffer_diagnosis_model(diagnosis, i, &model); i++) {
-        doctor_append(&list, Py_BuildValue("(NNKKK)", PyUnicode_DecodeFSDefault(model.name),
-                                           doctor_text(model.type, model.type == NULL ? 0 : strlen(model.type)),
-                                           (unsigned long long)model.file_count, (unsigned long long)model.tensor_count,
-                                           (unsigned long long)model.size));
+    for (size_t i = 0; list != NULL && (model = coffer_diagnosis_model_at(diagnosis, i)) != NULL; i++) {
+        doctor_append(&list, Py_BuildValue("(NNKKK)", PyUnicode_DecodeFSDefault(model->name),
+                                           doctor_text(model->type, model->type == NULL ? 0 : strlen(model->type)),
+                                           (unsigned long long)model->file_count,
+                                           (unsigned long long)model->tensor_count, (unsigned long long)model->size));
     }
     return list;
 }

@@ -76,9 +76,8 @@ static void html_models(const doctor_view *view, cli_output *out)
         return;
     }
     cli_put_text(out, "<h2>Models</h2>\n<ul>\n");
-    coffer_doctor_model model;
-    for (size_t i = 0; coffer_diagnosis_model(view->diagnosis, i, &model); i++) {
-        const coffer_doctor_model *seen = &model;
+    const coffer_doctor_model *seen = NULL;
+    for (size_t i = 0; (seen = coffer_diagnosis_model_at(view->diagnosis, i)) != NULL; i++) {
         const char *name = seen->name[0] != '\0' ? seen->name : view->path;
         cli_put_text(out, "<li><code>");
         html_name(out, name, strlen(name));
@@ -153,9 +152,9 @@ static void html_page(const doctor_view *view, cli_output *out)
     if (view->summary->finding_count > 0) {
         cli_put_text(out, "<h2>Findings</h2>\n<table>\n<tr><th scope=\"col\">Weight</th><th scope=\"col\">Where</th>"
                           "<th scope=\"col\">What</th></tr>\n");
-        coffer_doctor_finding finding;
-        for (size_t i = 0; coffer_diagnosis_finding(view->diagnosis, i, &finding); i++) {
-            html_finding(out, &finding);
+        const coffer_doctor_finding *finding = NULL;
+        for (size_t i = 0; (finding = coffer_diagnosis_finding_at(view->diagnosis, i)) != NULL; i++) {
+            html_finding(out, finding);
         }
         cli_put_text(out, "</table>\n");
     }

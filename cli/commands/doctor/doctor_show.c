@@ -144,14 +144,14 @@ static void put_finding(const doctor_view *view, const coffer_doctor_finding *fi
 void doctor_show_text(const doctor_view *view)
 {
     put_verdict(view);
-    coffer_doctor_model seen;
-    for (size_t i = 0; !view->app->quiet && coffer_diagnosis_model(view->diagnosis, i, &seen); i++) {
-        put_seen(view, &seen);
+    const coffer_doctor_model *seen = NULL;
+    for (size_t i = 0; !view->app->quiet && (seen = coffer_diagnosis_model_at(view->diagnosis, i)) != NULL; i++) {
+        put_seen(view, seen);
     }
-    coffer_doctor_finding finding;
-    for (size_t i = 0; coffer_diagnosis_finding(view->diagnosis, i, &finding); i++) {
-        if (!view->app->quiet || finding.severity != COFFER_SEVERITY_NOTE) {
-            put_finding(view, &finding);
+    const coffer_doctor_finding *finding = NULL;
+    for (size_t i = 0; (finding = coffer_diagnosis_finding_at(view->diagnosis, i)) != NULL; i++) {
+        if (!view->app->quiet || finding->severity != COFFER_SEVERITY_NOTE) {
+            put_finding(view, finding);
         }
     }
 }
@@ -163,9 +163,8 @@ static void json_seen(const doctor_view *view)
     cli_output *out = &view->app->out;
     cli_json_key(out, "models");
     cli_json_open(out, '[', true);
-    coffer_doctor_model model;
-    for (size_t i = 0; coffer_diagnosis_model(view->diagnosis, i, &model); i++) {
-        const coffer_doctor_model *seen = &model;
+    const coffer_doctor_model *seen = NULL;
+    for (size_t i = 0; (seen = coffer_diagnosis_model_at(view->diagnosis, i)) != NULL; i++) {
         cli_json_open(out, '{', false);
         cli_json_put_string(out, "file", seen->name);
         cli_json_text_or_null(out, "type", seen->type != NULL ? seen->type : "",
@@ -220,9 +219,9 @@ void doctor_show_json(const doctor_view *view)
     json_seen(view);
     cli_json_key(out, "findings");
     cli_json_open(out, '[', true);
-    coffer_doctor_finding finding;
-    for (size_t i = 0; coffer_diagnosis_finding(view->diagnosis, i, &finding); i++) {
-        json_finding(out, &finding);
+    const coffer_doctor_finding *finding = NULL;
+    for (size_t i = 0; (finding = coffer_diagnosis_finding_at(view->diagnosis, i)) != NULL; i++) {
+        json_finding(out, finding);
     }
     cli_json_close(out, ']');
     cli_json_close(out, '}');
