@@ -1152,7 +1152,7 @@ public:
     }
 
     coffer_input *get() const noexcept { return self_.get(); }
-    /* Whoever calls this frees it. */
+    /* The caller frees it. */
     coffer_input *release() noexcept { return self_.release(); }
 
 private:
@@ -1211,7 +1211,7 @@ public:
     }
 
     coffer_import *get() const noexcept { return self_.get(); }
-    /* Whoever calls this frees it. */
+    /* The caller frees it. */
     coffer_import *release() noexcept { return self_.release(); }
 
 private:

@@ -72,17 +72,15 @@ typedef enum coffer_formats {
     COFFER_FORMATS_ALL = 2    /* pickles, too, which are read as data: nothing that they name is looked up or called */
 } coffer_formats;
 
-/* Bytes of a file of another program: coffer/convert.h. */
-typedef struct coffer_input coffer_input;
-/* What was read of them: coffer/convert.h. */
-typedef struct coffer_import coffer_import;
-/* What is wanted of them: coffer/convert.h. */
-typedef struct coffer_import_options coffer_import_options;
+struct coffer_input; /* coffer/convert.h has these */
+struct coffer_import;
+struct coffer_import_options;
 
 /* Describes a file of another program for coffer_open, as coffer_import_open does; for programs that have a confined
    process do that, and load what it says (coffer_import_load). Since 0.2. */
-typedef coffer_status (*coffer_importer)(void *ctx, coffer_input *input, const coffer_import_options *options,
-                                         coffer_import **imported, coffer_error *err);
+typedef coffer_status (*coffer_importer)(void *ctx, struct coffer_input *input,
+                                         const struct coffer_import_options *options, struct coffer_import **imported,
+                                         coffer_error *err);
 
 /* How a model is opened. */
 typedef struct coffer_open_options {
