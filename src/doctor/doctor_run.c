@@ -228,12 +228,16 @@ static coffer_status look(coffer__checkup *d, coffer_error *err)
     if (status == COFFER_OK && d->options.against != NULL && !d->failed && !coffer__doctor_stopped(d)) {
         coffer__doctor_check_against(d, d->options.against);
     }
+<<<<<<< HEAD
     d->foreign = NULL;
     coffer_close(opened);
     if (status == COFFER_OK && d->failed) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "out of memory");
     }
     if (status == COFFER_OK && d->cancelled) {
+=======
+    if (status == COFFER_OK && d->cancelled && !d->failed) {
+>>>>>>> wip/doctor30
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     }
     return status;
@@ -264,43 +268,44 @@ static void noted_free(void *ctx, void *block, size_t size)
     d->given.free(d->given.ctx, block, size);
 }
 
-static coffer_status new_checkup(coffer__checkup **made, const coffer_doctor_options *options, coffer_error *err)
+/* NULL without memory. */
+static coffer__checkup *new_checkup(const char *path, const coffer_doctor_options *options)
 {
     const coffer_allocator *allocator = coffer__allocator_or_libc(options->allocator);
     coffer__checkup *d = coffer__alloc_zeroed(allocator, sizeof *d);
     if (d == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "out of memory");
+        return NULL;
     }
     const coffer_allocator noted = { noted_alloc, noted_realloc, noted_free, d };
     d->given = *allocator;
     if (!coffer__locked_allocator_open(&d->lock, &noted, &d->allocator)) {
         coffer__free(allocator, d, sizeof *d);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "out of memory");
+        return NULL;
     }
+    const bool named = options->against == NULL || options->against_path != NULL;
     d->options = *options;
     d->data = options->data;
-    *made = d;
-    return COFFER_OK;
+    d->path = path;
+    d->against = named ? options->against_path : coffer_shard_path(options->against, 0);
+    return d;
 }
 
 coffer_status coffer_doctor(coffer_diagnosis **diagnosis, const char *path, const coffer_doctor_options *options,
                             coffer_error *err)
 {
     coffer_doctor_options own;
-    coffer__checkup *d = NULL;
     *diagnosis = NULL;
     coffer_status status = coffer__options_copy(&own, sizeof own, options, err);
-    if (status == COFFER_OK && (path == NULL || path[0] == '\0')) {
-        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a doctor looks at files: name a folder, a file or a URL");
-    }
-    if (status == COFFER_OK) {
-        status = new_checkup(&d, &own, err);
-    }
     if (status != COFFER_OK) {
         return status;
     }
-    d->path = path;
-    d->against = own.against != NULL && own.against_path == NULL ? coffer_shard_path(own.against, 0) : own.against_path;
+    if (path == NULL || path[0] == '\0') {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a doctor looks at files: name a folder, a file or a URL");
+    }
+    coffer__checkup *d = new_checkup(path, &own);
+    if (d == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "out of memory");
+    }
     status = look(d, err);
     coffer__doctor_close_findings(d);
     if (status == COFFER_OK && d->failed) {
