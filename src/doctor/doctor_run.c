@@ -228,16 +228,9 @@ static coffer_status look(coffer__checkup *d, coffer_error *err)
     if (status == COFFER_OK && d->options.against != NULL && !d->failed && !coffer__doctor_stopped(d)) {
         coffer__doctor_check_against(d, d->options.against);
     }
-<<<<<<< HEAD
     d->foreign = NULL;
     coffer_close(opened);
-    if (status == COFFER_OK && d->failed) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "out of memory");
-    }
-    if (status == COFFER_OK && d->cancelled) {
-=======
     if (status == COFFER_OK && d->cancelled && !d->failed) {
->>>>>>> wip/doctor30
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     }
     return status;
