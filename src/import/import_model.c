@@ -111,9 +111,11 @@ coffer_status coffer__foreign_open(coffer **model, const char *path, const coffe
                                    coffer_status why_not, coffer_error *err)
 {
     coffer_error own = { .code = why_not };
+    coffer_open_options reading = *options; /* as the library's own caller: options that were not given have no size */
+    reading.struct_size = sizeof reading;
     coffer_input *input = NULL;
     coffer_import *imported = NULL;
-    if (!model_may_be_foreign(options, why_not) || coffer_input_open(&input, path, options, &own) != COFFER_OK) {
+    if (!model_may_be_foreign(options, why_not) || coffer_input_open(&input, path, &reading, &own) != COFFER_OK) {
         return why_not;
     }
     if (!model_is_readable(input, options)) {
@@ -133,7 +135,7 @@ coffer_status coffer__foreign_open(coffer **model, const char *path, const coffe
         coffer_input_free(input);
         return own.path[0] != '\0' ? status : coffer__fail_path(err, status, path);
     }
-    return coffer_open_import(model, imported, options, err);
+    return coffer_open_import(model, imported, &reading, err);
 }
 
 /* ---- what is known ----------------------------------------------------------------------------------------------- */

@@ -269,7 +269,7 @@ class Tensor:
         """Bytes of an element; 0.5 and 0.75 for F4 and F6."""
     @property
     def offset(self) -> int | None:
-        """Of its first byte in the file; None for a slice whose bytes are not contiguous there."""
+        """Of its first byte in the file; None for a slice whose bytes are not contiguous there, and in a file of another program."""
     @property
     def writable(self) -> bool:
         """Whether a writable buffer can be had: it is a private map, or was read."""
