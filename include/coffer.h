@@ -17,6 +17,7 @@
  *   coffer/convert.h     files of other programs: read without running anything of them, written as safetensors
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
  *   coffer/manifest.h    digests of files, kept next to them, signed or not
+ *   coffer/doctor.h      what is wrong with a model and its folder, and what fixes it
  *   coffer/fetch.h       models from elsewhere, downloaded
  *   coffer/load.h        loading: many tensors or parts of them, into host or device memory, in the background
  *
@@ -27,6 +28,7 @@
 
 #include "coffer/base.h"
 #include "coffer/convert.h"
+#include "coffer/doctor.h"
 #include "coffer/edit.h"
 #include "coffer/fetch.h"
 #include "coffer/hash.h"

@@ -10,9 +10,9 @@
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
  *   - Ownership: model, header, writer, model_writer, rewrite, lora, extraction, addition, input, imported, hasher,
- *     manifest, device, plan, staging, load, loaded, cache_server and buffer own what they hold; they can be moved and
- *     not copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from
- *     the model that they came from, which may be moved in the meantime, but must outlive them.
+ *     manifest, diagnosis, device, plan, staging, load, loaded, cache_server and buffer own what they hold; they can be
+ *     moved and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are
+ *     borrowed, from the model that they came from, which may be moved in the meantime, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -1182,7 +1182,7 @@ public:
     }
 
     coffer_input *get() const noexcept { return self_.get(); }
-    /* Whoever calls this frees it. */
+    /* The caller frees it. */
     coffer_input *release() noexcept { return self_.release(); }
 
 private:
@@ -1241,7 +1241,7 @@ public:
     }
 
     coffer_import *get() const noexcept { return self_.get(); }
-    /* Whoever calls this frees it. */
+    /* The caller frees it. */
     coffer_import *release() noexcept { return self_.release(); }
 
 private:
@@ -1324,6 +1324,28 @@ private:
     explicit manifest(coffer_manifest *read) noexcept : self_(read) {}
 
     detail::handle<coffer_manifest, coffer_manifest_free> self_;
+};
+
+/* ---- What is wrong ----------------------------------------------------------------------------------------------- */
+
+/* What was found about a model and all that lies around it. */
+class diagnosis
+{
+public:
+    explicit diagnosis(const std::string &path, const coffer_doctor_options *options = nullptr)
+        : self_(detail::make(coffer_doctor, path.c_str(), options))
+    {
+    }
+
+    const coffer_doctor_summary &summary() const noexcept { return *coffer_diagnosis_summarize(get()); }
+    /* Finding or model `i`; nullptr when there is none of that number. Borrowed. */
+    const coffer_doctor_finding *finding(std::size_t i) const noexcept { return coffer_diagnosis_finding_at(get(), i); }
+    const coffer_doctor_model *at(std::size_t i) const noexcept { return coffer_diagnosis_model_at(get(), i); }
+
+    coffer_diagnosis *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_diagnosis, coffer_diagnosis_free> self_;
 };
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */

@@ -158,6 +158,12 @@ coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes,
     return cli_open_with(model, path, &options, err);
 }
 
+coffer_status cli_open_any(coffer **model, const char *path, coffer_error *err)
+{
+    const coffer_open_options options = options_of(COFFER_READ, COFFER_FORMATS_ALL, true, false);
+    return cli_open_with(model, path, &options, err);
+}
+
 /* What a model's file is called below the path that was named; NULL where it is elsewhere. */
 static const char *below(const char *path, const coffer *model)
 {

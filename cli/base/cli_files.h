@@ -18,6 +18,8 @@
 coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err);
 /* The same, a file of tensors to be read without a map. */
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err);
+/* A model of a file of any format, with all notes. Says nothing. */
+coffer_status cli_open_any(coffer **model, const char *path, coffer_error *err);
 /* A model of a file of any format, for a command of one file: on failure reports it and returns NULL with the exit code in
    *code. Those of other programs are described by a confined process (cli_sandbox.h). */
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);

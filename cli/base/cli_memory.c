@@ -3,6 +3,7 @@
    for, so products are checked, and what is 0 or missing ends the estimate. */
 #include "cli_memory.h"
 
+#include "block.h"
 #include "cli_text.h"
 
 #include <stdio.h>
@@ -14,8 +15,8 @@
 
 /* A configuration, and the part of it that is about the language model. */
 typedef struct memory_source {
-    const cli_document *config;
-    const cli_node *part;
+    const coffer__document *config;
+    const coffer__json_node *part;
 } memory_source;
 
 /* Takes the first of `names`, which have spaces between them; false when none is left. */
@@ -32,7 +33,7 @@ static bool first_count(const memory_source *source, const char *names, uint64_t
 {
     char name[NAME_SIZE];
     while (next_name(&names, name)) {
-        if (cli_document_u64(source->config, cli_document_member(source->config, source->part, name), count) &&
+        if (coffer__document_u64(source->config, coffer__document_member(source->config, source->part, name), count) &&
             *count > 0 && *count <= LARGEST_COUNT) {
             return true;
         }
@@ -41,13 +42,13 @@ static bool first_count(const memory_source *source, const char *names, uint64_t
     return false;
 }
 
-static bool is_true(const cli_document *config, const cli_node *part, const char *name)
+static bool is_true(const coffer__document *config, const coffer__json_node *part, const char *name)
 {
-    const cli_node *member = cli_document_member(config, part, name);
+    const coffer__json_node *member = coffer__document_member(config, part, name);
     return member != NULL && member->kind == 't';
 }
 
-static bool is_text(const cli_node *node)
+static bool is_text(const coffer__json_node *node)
 {
     return node != NULL && node->kind == '"';
 }
@@ -69,9 +70,9 @@ static bool find_layers(memory_source *source, uint64_t *layers)
     char name[NAME_SIZE];
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         const char *names = parts[i];
-        source->part = cli_document_root(source->config);
+        source->part = coffer__document_root(source->config);
         while (next_name(&names, name)) {
-            source->part = cli_document_member(source->config, source->part, name);
+            source->part = coffer__document_member(source->config, source->part, name);
         }
         if (first_count(source, "num_hidden_layers n_layer n_layers num_layers", layers)) {
             return true;
@@ -81,16 +82,16 @@ static bool find_layers(memory_source *source, uint64_t *layers)
 }
 
 /* Whether it generates text token by token, with one stack of layers. */
-static bool generates(const cli_document *config)
+static bool generates(const coffer__document *config)
 {
     size_t len = 0;
-    const cli_node *root = cli_document_root(config);
-    const cli_node *architectures = cli_document_member(config, root, "architectures");
-    char *first = cli_document_string(config, cli_document_first(config, architectures), &len);
+    const coffer__json_node *root = coffer__document_root(config);
+    const coffer__json_node *architectures = coffer__document_member(config, root, "architectures");
+    char *first = coffer__document_string(config, coffer__document_first(config, architectures), &len);
     const bool text = first != NULL && !is_true(config, root, "is_encoder_decoder") &&
                       (cli_ends_in(first, "ForCausalLM") || cli_ends_in(first, "LMHeadModel") ||
                        cli_ends_in(first, "ForConditionalGeneration"));
-    free(first);
+    coffer__block_free(first);
     return text;
 }
 
@@ -126,17 +127,17 @@ static bool find_numbers(const memory_source *source, uint64_t *numbers)
 /* Which layers keep what, where the configuration lists them. */
 static void sort_layers(const memory_source *source, cli_memory *memory)
 {
-    const cli_document *config = source->config;
-    const cli_node *kinds = cli_document_member(config, source->part, "layer_types");
-    const cli_node *kind = cli_document_first(config, kinds);
+    const coffer__document *config = source->config;
+    const coffer__json_node *kinds = coffer__document_member(config, source->part, "layer_types");
+    const coffer__json_node *kind = coffer__document_first(config, kinds);
     uint64_t full = 0;
     if (!is_text(kind)) {
         return;
     }
     for (uint64_t i = 0; i < memory->layers && is_text(kind); i++) {
-        full += cli_document_is(config, kind, "full_attention");
-        memory->sliding += cli_document_is(config, kind, "sliding_attention");
-        kind = cli_document_after(config, kinds, kind);
+        full += coffer__document_is(config, kind, "full_attention");
+        memory->sliding += coffer__document_is(config, kind, "sliding_attention");
+        kind = coffer__document_after(config, kinds, kind);
     }
     memory->layers = full;
     if (!first_count(source, "sliding_window", &memory->window)) {
@@ -149,13 +150,13 @@ static void sort_layers(const memory_source *source, cli_memory *memory)
    16 bits. */
 static uint64_t find_number_size(const memory_source *source)
 {
-    const cli_document *config = source->config;
-    const cli_node *const parts[] = { source->part, cli_document_root(config) };
+    const coffer__document *config = source->config;
+    const coffer__json_node *const parts[] = { source->part, coffer__document_root(config) };
     for (size_t i = 0; i < 2; i++) {
-        const cli_node *name = cli_document_member(config, parts[i], "torch_dtype");
-        name = is_text(name) ? name : cli_document_member(config, parts[i], "dtype");
+        const coffer__json_node *name = coffer__document_member(config, parts[i], "torch_dtype");
+        name = is_text(name) ? name : coffer__document_member(config, parts[i], "dtype");
         if (is_text(name)) {
-            return cli_document_is(config, name, "float32") ? 4 : 2;
+            return coffer__document_is(config, name, "float32") ? 4 : 2;
         }
     }
     return 2;
@@ -173,7 +174,7 @@ static bool sum_up(cli_memory *memory)
     return multiply(&memory->cache, memory->numbers) && multiply(&memory->cache, memory->number_size);
 }
 
-bool cli_memory_estimate(cli_memory *memory, const cli_document *config, uint64_t context,
+bool cli_memory_estimate(cli_memory *memory, const coffer__document *config, uint64_t context,
                          char why[CLI_MEMORY_WHY_SIZE])
 {
     memory_source source = { .config = config };

@@ -12,7 +12,7 @@
 #ifndef COFFER_CLI_MEMORY_H
 #define COFFER_CLI_MEMORY_H
 
-#include "cli_document.h"
+#include "json_document.h"
 
 #define CLI_MEMORY_WHY_SIZE 160
 
@@ -29,7 +29,7 @@ typedef struct cli_memory {
 
 /* Estimates the cache for `context` tokens; 0: for as many as the configuration allows. False when the configuration does
    not say enough, or is not of a model that generates text by itself; `why` says so in words. */
-bool cli_memory_estimate(cli_memory *memory, const cli_document *config, uint64_t context,
+bool cli_memory_estimate(cli_memory *memory, const coffer__document *config, uint64_t context,
                          char why[CLI_MEMORY_WHY_SIZE]);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_pipeline.h"
 
-#include "cli_document.h"
+#include "block.h"
+#include "json_document.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,24 +66,24 @@ static bool pipeline_is_plain(const char *name, size_t len)
 }
 
 /* A part is ["library", "Class"]; [null, null] is one that the pipeline does without, and other members are settings. */
-static coffer_status pipeline_take(cli_pipeline *pipeline, const cli_document *document, const cli_node *member,
-                                   coffer_error *err)
+static coffer_status pipeline_take(cli_pipeline *pipeline, const coffer__document *document,
+                                   const coffer__json_node *member, coffer_error *err)
 {
     size_t len = 0;
-    const cli_node *library = cli_document_first(document, member);
+    const coffer__json_node *library = coffer__document_first(document, member);
     if (member->kind != '[' || library == NULL || library->kind != '"') {
         return COFFER_OK;
     }
-    char *name = cli_document_key(document, member, &len);
+    char *name = coffer__document_key(document, member, &len);
     if (name == NULL) {
         return pipeline_fail(err, COFFER_ERR_MEMORY, "no memory for the parts of the pipeline");
     }
     if (name[0] == '_') {
-        free(name);
+        coffer__block_free(name);
         return COFFER_OK;
     }
     if (!pipeline_is_plain(name, len) || pipeline->count == CLI_PIPELINE_PARTS) {
-        free(name);
+        coffer__block_free(name);
         return pipeline_fail(err, COFFER_ERR_SHARD_NAME,
                              "a part of the pipeline has a name that is no plain name of a folder, or there are too "
                              "many of them");
@@ -93,20 +94,20 @@ static coffer_status pipeline_take(cli_pipeline *pipeline, const cli_document *d
 
 static coffer_status pipeline_list(cli_pipeline *pipeline, coffer_error *err)
 {
-    cli_document document;
-    const bool read = cli_document_read(&document, pipeline->index, pipeline->index_size);
-    const cli_node *root = read ? cli_document_root(&document) : NULL;
+    coffer__document document;
+    const bool read = coffer__document_read(&document, coffer_libc_allocator(), pipeline->index, pipeline->index_size);
+    const coffer__json_node *root = read ? coffer__document_root(&document) : NULL;
     coffer_status status = COFFER_OK;
     if (root == NULL || root->kind != '{') {
         status =
             pipeline_fail(err, COFFER_ERR_NO_MODEL, "model_index.json is not a JSON object, as that of a pipeline is");
     } else {
-        for (const cli_node *member = cli_document_first(&document, root); member != NULL && status == COFFER_OK;
-             member = cli_document_after(&document, root, member)) {
+        for (const coffer__json_node *member = coffer__document_first(&document, root);
+             member != NULL && status == COFFER_OK; member = coffer__document_after(&document, root, member)) {
             status = pipeline_take(pipeline, &document, member, err);
         }
     }
-    cli_document_free(&document);
+    coffer__document_free(&document);
     if (status == COFFER_OK && pipeline->count == 0) {
         status = pipeline_fail(err, COFFER_ERR_NO_MODEL, "model_index.json names no part of a pipeline");
     }
@@ -124,7 +125,7 @@ coffer_status cli_pipeline_open(cli_pipeline *pipeline, const char *url, coffer_
     coffer_status status = coffer_input_open(&pipeline->input, index, NULL, err);
     free(index);
     if (status == COFFER_OK) {
-        status = pipeline_read_file(pipeline->input, 0, coffer_input_size(pipeline->input, 0), CLI_CONFIG_MAX,
+        status = pipeline_read_file(pipeline->input, 0, coffer_input_size(pipeline->input, 0), COFFER__CONFIG_MAX,
                                     &pipeline->index, &pipeline->index_size, err);
     }
     return status == COFFER_OK ? pipeline_list(pipeline, err) : status;
@@ -133,7 +134,7 @@ coffer_status cli_pipeline_open(cli_pipeline *pipeline, const char *url, coffer_
 void cli_pipeline_free(cli_pipeline *pipeline)
 {
     for (size_t i = 0; i < pipeline->count; i++) {
-        free(pipeline->parts[i]);
+        coffer__block_free(pipeline->parts[i]);
     }
     coffer_input_free(pipeline->input);
     free(pipeline->index);

@@ -3,7 +3,7 @@
 #include "cli_pretty.h"
 
 #include "cli_text.h"
-#include "cli_tokens.h"
+#include "json_tokens.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +12,16 @@
 
 bool cli_is_json(const char *text, size_t text_len)
 {
-    cli_tokens reader = { .text = text, .text_len = text_len };
+    coffer__tokens reader = { .text = text, .text_len = text_len };
     size_t start = 0;
-    cli_token token = cli_tokens_next(&reader, CLI_TOKEN_END, &start);
-    if (token != CLI_TOKEN_OPEN) {
+    coffer__token token = coffer__tokens_next(&reader, COFFER__TOKEN_END, &start);
+    if (token != COFFER__TOKEN_OPEN) {
         return false;
     }
-    while (token != CLI_TOKEN_NONE && token != CLI_TOKEN_END) {
-        token = cli_tokens_next(&reader, token, &start);
+    while (token != COFFER__TOKEN_NONE && token != COFFER__TOKEN_END) {
+        token = coffer__tokens_next(&reader, token, &start);
     }
-    return token == CLI_TOKEN_END;
+    return token == COFFER__TOKEN_END;
 }
 
 /* ---- Writing ---- */
@@ -66,17 +66,17 @@ static void put_token(json_printer *printer, const char *text, size_t text_len)
 }
 
 /* Whether the container that was just opened is short and holds no other. */
-static bool is_flat(const cli_tokens *reader)
+static bool is_flat(const coffer__tokens *reader)
 {
-    cli_tokens ahead = *reader;
+    coffer__tokens ahead = *reader;
     while (ahead.at < ahead.text_len && ahead.at - reader->at < FLAT_MAX) {
-        const char c = cli_tokens_peek(&ahead);
+        const char c = coffer__tokens_peek(&ahead);
         if (c == '{' || c == '[' || c == '}' || c == ']') {
             return c == '}' || c == ']';
         }
         if (c != '"') {
             ahead.at++;
-        } else if (!cli_tokens_skip_string(&ahead)) {
+        } else if (!coffer__tokens_skip_string(&ahead)) {
             return false;
         }
     }
@@ -84,45 +84,45 @@ static bool is_flat(const cli_tokens *reader)
 }
 
 /* What stands between two tokens. */
-static void put_space(json_printer *printer, cli_token last, cli_token token, size_t depth)
+static void put_space(json_printer *printer, coffer__token last, coffer__token token, size_t depth)
 {
     const bool flat = printer->flat != 0 && depth >= printer->flat;
-    if (last == CLI_TOKEN_KEY) {
+    if (last == COFFER__TOKEN_KEY) {
         put_token(printer, " ", 1);
-    } else if (token != CLI_TOKEN_CLOSE && last != CLI_TOKEN_OPEN && last != CLI_TOKEN_END) {
+    } else if (token != COFFER__TOKEN_CLOSE && last != COFFER__TOKEN_OPEN && last != COFFER__TOKEN_END) {
         put_token(printer, flat ? ", " : ",", flat ? 2 : 1);
     }
-    if (!flat && last != CLI_TOKEN_KEY && last != CLI_TOKEN_END &&
-        !(last == CLI_TOKEN_OPEN && token == CLI_TOKEN_CLOSE)) {
-        new_line(printer, token == CLI_TOKEN_CLOSE ? depth - 1 : depth);
+    if (!flat && last != COFFER__TOKEN_KEY && last != COFFER__TOKEN_END &&
+        !(last == COFFER__TOKEN_OPEN && token == COFFER__TOKEN_CLOSE)) {
+        new_line(printer, token == COFFER__TOKEN_CLOSE ? depth - 1 : depth);
     }
 }
 
 size_t cli_put_json(cli_output *out, const char *text, size_t text_len, size_t indent, size_t most)
 {
-    cli_tokens reader = { .text = text, .text_len = text_len };
+    coffer__tokens reader = { .text = text, .text_len = text_len };
     json_printer printer = { .out = out, .indent = indent, .most = most };
-    cli_token last = CLI_TOKEN_END;
+    coffer__token last = COFFER__TOKEN_END;
     while (out->error == 0) {
         size_t start = 0;
         const size_t depth = reader.depth;
-        const cli_token token = cli_tokens_next(&reader, last, &start);
-        if (token == CLI_TOKEN_END || token == CLI_TOKEN_NONE) {
+        const coffer__token token = coffer__tokens_next(&reader, last, &start);
+        if (token == COFFER__TOKEN_END || token == COFFER__TOKEN_NONE) {
             break;
         }
         put_space(&printer, last, token, depth);
-        if (token == CLI_TOKEN_KEY) {
+        if (token == COFFER__TOKEN_KEY) {
             /* The key alone: there may be white space before its colon. */
-            cli_tokens key = { .text = text, .text_len = text_len, .at = start };
-            cli_tokens_skip_string(&key);
+            coffer__tokens key = { .text = text, .text_len = text_len, .at = start };
+            coffer__tokens_skip_string(&key);
             put_token(&printer, text + start, key.at - start);
             put_token(&printer, ":", 1);
         } else {
             put_token(&printer, text + start, reader.at - start);
         }
-        if (token == CLI_TOKEN_OPEN && printer.flat == 0 && is_flat(&reader)) {
+        if (token == COFFER__TOKEN_OPEN && printer.flat == 0 && is_flat(&reader)) {
             printer.flat = reader.depth;
-        } else if (token == CLI_TOKEN_CLOSE && reader.depth < printer.flat) {
+        } else if (token == COFFER__TOKEN_CLOSE && reader.depth < printer.flat) {
             printer.flat = 0;
         }
         last = token;

@@ -638,8 +638,8 @@ typedef struct asked {
 /* The estimate by the config.json beside the model, whose text is kept. */
 static void estimate(found *all, const asked *what, const coffer *model, cli_input *text)
 {
-    cli_document config;
-    const int error = cli_input_read_beside(model, "config.json", CLI_CONFIG_MAX, text);
+    coffer__document config;
+    const int error = cli_input_read_beside(model, "config.json", COFFER__CONFIG_MAX, text);
     if (error != 0) {
         snprintf(all->why, sizeof all->why, "%s",
                  error == ENOENT  ? ""
@@ -647,12 +647,12 @@ static void estimate(found *all, const asked *what, const coffer *model, cli_inp
                                   : "cannot be read");
         return;
     }
-    if (cli_document_read(&config, text->bytes, text->size)) {
+    if (coffer__document_read(&config, coffer_libc_allocator(), text->bytes, text->size)) {
         all->has_memory = cli_memory_estimate(&all->memory, &config, what->context, all->why);
     } else if (config.what != NULL) {
         snprintf(all->why, sizeof all->why, "is not JSON, at byte %zu: %s", config.at, config.what);
     }
-    cli_document_free(&config);
+    coffer__document_free(&config);
 }
 
 /* A configuration that cannot be read is none: it is only asked what it says of the tensors. */

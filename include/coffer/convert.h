@@ -31,7 +31,7 @@ extern "C" {
 
 /* A file and, once a reader has asked for them, files next to it. Files are numbered in the order in which they were
    opened; the input itself is 0. */
-typedef struct coffer_input coffer_input; /* also in coffer/model.h */
+typedef struct coffer_input coffer_input;
 
 /*
  * The caller's own way to a file and to those next to it; the struct is copied, `path` too.
@@ -99,7 +99,7 @@ typedef enum coffer_scalars {
 } coffer_scalars;
 
 /* What is wanted of an import. */
-struct coffer_import_options {
+typedef struct coffer_import_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* NULL: that of the input */
     const char *root;         /* the dict whose tensors are wanted, its path joined by dots; "all"; NULL or "auto" */
@@ -119,7 +119,7 @@ struct coffer_import_options {
     bool constants;         /* take the tensors in the attributes of ONNX's nodes, too, not only initializers */
     const char *const *select; /* patterns of coffer_match: only tensors whose names, as they would be written, */
     size_t select_count;       /* match one of them are wanted; 0: all are */
-};
+} coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
@@ -127,7 +127,7 @@ struct coffer_import_options {
     }
 
 /* What a file holds, and what becomes of it. */
-typedef struct coffer_import coffer_import; /* also in coffer/model.h */
+typedef struct coffer_import coffer_import;
 
 /*
  * Reads what the input says of its tensors, by the reader that its content asks for; no tensor's bytes are read. The
@@ -221,6 +221,7 @@ typedef struct coffer_import_summary {
     uint64_t unreferenced;     /* of no tensor */
     uint64_t output;           /* bytes of the tensors that are written: more than `written` where views overlap */
     size_t unreferenced_count; /* storages of which no tensor views anything */
+    bool pickles;              /* it is made of pickles: other programs may run what is in them */
 } coffer_import_summary;
 
 /* Borrowed from the import, as is what the following functions give. */
@@ -298,7 +299,7 @@ COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_wri
 COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
 /* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names a tensor that
-   differs. */
+   differs. For the same programs. */
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);
 

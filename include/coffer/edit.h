@@ -107,6 +107,9 @@ typedef struct coffer_fixed_file {
  */
 COFFER_API coffer_status coffer_fix_file(const char *path, const coffer_edit_options *options, bool dry_run,
                                          coffer_fixed_file *fixed, coffer_error *err);
+/* What the bytes after the tensors look like, in words: "a zip archive"; "" where that is not known. Static. Since
+   0.2. */
+COFFER_API const char *coffer_fixed_looks(const coffer_fixed_file *fixed);
 
 /* What was made of an index. The caller sets struct_size, by the initialiser. Since 0.2. */
 typedef struct coffer_fixed_index {

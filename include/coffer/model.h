@@ -72,17 +72,15 @@ typedef enum coffer_formats {
     COFFER_FORMATS_ALL = 2    /* pickles, too, which are read as data: nothing that they name is looked up or called */
 } coffer_formats;
 
-/* Bytes of a file of another program: coffer/convert.h. */
-typedef struct coffer_input coffer_input;
-/* What was read of them: coffer/convert.h. */
-typedef struct coffer_import coffer_import;
-/* What is wanted of them: coffer/convert.h. */
-typedef struct coffer_import_options coffer_import_options;
+struct coffer_input; /* coffer/convert.h has these */
+struct coffer_import;
+struct coffer_import_options;
 
 /* Describes a file of another program for coffer_open, as coffer_import_open does; for programs that have a confined
    process do that, and load what it says (coffer_import_load). Since 0.2. */
-typedef coffer_status (*coffer_importer)(void *ctx, coffer_input *input, const coffer_import_options *options,
-                                         coffer_import **imported, coffer_error *err);
+typedef coffer_status (*coffer_importer)(void *ctx, struct coffer_input *input,
+                                         const struct coffer_import_options *options, struct coffer_import **imported,
+                                         coffer_error *err);
 
 /* How a model is opened. */
 typedef struct coffer_open_options {
@@ -209,6 +207,10 @@ COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);
 /* The path of shard `shard`'s file, as it was given or as the index names it; "" when there is none. Borrowed. Since
    0.2. */
 COFFER_API const char *coffer_shard_path(const coffer *model, size_t shard);
+/* How many holes the file of a shard has, which read as zeros and take no space: what a download into reserved space
+   leaves when it is interrupted. *first becomes the byte where the first begins. 0 where the file system cannot tell,
+   and of what is not a file of this machine. Asks the file system, and reads nothing. Since 0.2. */
+COFFER_API uint64_t coffer_shard_holes(const coffer *model, size_t shard, uint64_t *first);
 /* A kind of note over all shards, and of the model as a whole. *subject (when not NULL) becomes the name of the first
    tensor or file that it is about, "" when it is about none; an offset is then one in that file, or in the index.
    Borrowed. Since 0.2. */

@@ -148,6 +148,7 @@ static coffer_status import_summarize(coffer_import *import, coffer_error *err)
         return status;
     }
     /* The account comes first, since it can fail; what follows up to the arrays only counts. */
+    summary->pickles = coffer__reader_follows_pickles(coffer__reader_named(summary->reader));
     summary->noun = import->plan.noun;
     summary->file_count = import->plan.file_count;
     summary->total = account.total;
@@ -429,14 +430,13 @@ static coffer_status import_load(coffer_import *import, const void *bytes, size_
     if (status != COFFER_OK) {
         return status;
     }
-    for (size_t i = 0; coffer__reader_at(i) != NULL; i++) {
-        if (strcmp(coffer__reader_at(i)->id, name) == 0) {
-            import->plan.noun = coffer__reader_at(i)->noun;
-            import->summary.reader = coffer__reader_at(i)->id;
-            return import_open_files(import, err);
-        }
+    const coffer__reader *reader = coffer__reader_named(name);
+    if (reader == NULL) {
+        return coffer__fail(err, COFFER_ERR_PLAN, "the plan of this conversion is by no reader of this version");
     }
-    return coffer__fail(err, COFFER_ERR_PLAN, "the plan of this conversion is by no reader of this version");
+    import->plan.noun = reader->noun;
+    import->summary.reader = reader->id;
+    return import_open_files(import, err);
 }
 
 coffer_status coffer_import_load(coffer_import **import, coffer_input *input, const void *bytes, size_t size,

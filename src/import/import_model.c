@@ -100,35 +100,22 @@ static coffer_status model_import(coffer_import **imported, coffer_input *input,
     return status;
 }
 
-/* The reader by which an import was made; NULL when it says another name. */
-static const coffer__reader *model_reader(const coffer_import *imported)
-{
-    const coffer__reader *reader = NULL;
-    for (size_t i = 0; (reader = coffer__reader_at(i)) != NULL; i++) {
-        if (strcmp(reader->id, imported->summary.reader) == 0) {
-            return reader;
-        }
-    }
-    return NULL;
-}
-
 /* Whether it has no tensors, and so is no model; or followed pickles, and the options do not have these. */
 static bool model_is_refused(const coffer_import *imported, const coffer_open_options *options)
 {
-    const coffer__reader *reader = model_reader(imported);
-    if (imported->summary.written_count == 0) {
-        return true;
-    }
-    return options->formats != COFFER_FORMATS_ALL && (reader == NULL || coffer__reader_follows_pickles(reader));
+    return imported->summary.written_count == 0 ||
+           (imported->summary.pickles && options->formats != COFFER_FORMATS_ALL);
 }
 
 coffer_status coffer__foreign_open(coffer **model, const char *path, const coffer_open_options *options,
                                    coffer_status why_not, coffer_error *err)
 {
     coffer_error own = { .code = why_not };
+    coffer_open_options reading = *options; /* as the library's own caller: options that were not given have no size */
+    reading.struct_size = sizeof reading;
     coffer_input *input = NULL;
     coffer_import *imported = NULL;
-    if (!model_may_be_foreign(options, why_not) || coffer_input_open(&input, path, options, &own) != COFFER_OK) {
+    if (!model_may_be_foreign(options, why_not) || coffer_input_open(&input, path, &reading, &own) != COFFER_OK) {
         return why_not;
     }
     if (!model_is_readable(input, options)) {
@@ -146,9 +133,9 @@ coffer_status coffer__foreign_open(coffer **model, const char *path, const coffe
             *err = own;
         }
         coffer_input_free(input);
-        return coffer__fail_path(err, status, path);
+        return own.path[0] != '\0' ? status : coffer__fail_path(err, status, path);
     }
-    return coffer_open_import(model, imported, options, err);
+    return coffer_open_import(model, imported, &reading, err);
 }
 
 /* ---- what is known ----------------------------------------------------------------------------------------------- */
@@ -188,9 +175,8 @@ static void model_put_type(const coffer_import *imported, const coffer__import_p
 {
     const coffer__import_plan *plan = &imported->plan;
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + row->storage;
-    const coffer__reader *reader = model_reader(imported);
-    const bool is_torch = reader != NULL && coffer__reader_follows_pickles(reader) &&
-                          reader != &coffer__reader_pickle &&
+    const bool is_torch = imported->summary.pickles &&
+                          strcmp(imported->summary.reader, coffer__reader_pickle.id) != 0 &&
                           (size_t)row->dtype < sizeof model_torch_types / sizeof model_torch_types[0] &&
                           model_torch_types[row->dtype] != NULL;
     const coffer__import_plan_piece *piece =

@@ -75,7 +75,9 @@ coffer_status coffer__reader_for(const coffer__input_files *input, const coffer_
                                  const coffer__reader **reader, coffer_error *err);
 /* Reader number `i` of the table; NULL past the last one. */
 const coffer__reader *coffer__reader_at(size_t i);
-/* Whether it follows pickles: a file of its format is opened as a model only where that is asked for. */
+/* The reader of an id; NULL when there is none. */
+const coffer__reader *coffer__reader_named(const char *id);
+/* Whether it follows pickles: a file of its format is opened as a model only where that is asked for. NULL does not. */
 bool coffer__reader_follows_pickles(const coffer__reader *reader);
 /* Reads `size` bytes of a file after checking the range against the file's size: COFFER_ERR_DAMAGED, for a file that was cut. */
 coffer_status coffer__input_files_read(const coffer__input_files *input, uint32_t file, uint64_t file_size,

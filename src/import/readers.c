@@ -11,6 +11,7 @@
 #include "error.h"
 #include "kinds.h"
 #include "sniff.h"
+#include "text.h"
 
 /* As much as any signature needs: a block of tar, or the first members of an archive. */
 #define READERS_HEAD ((size_t)4096)
@@ -42,6 +43,15 @@ static const struct readers_noun {
 const coffer__reader *coffer__reader_at(size_t i)
 {
     return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
+}
+
+const coffer__reader *coffer__reader_named(const char *id)
+{
+    size_t i = 0;
+    while (readers_table[i] != NULL && (id == NULL || !coffer__same_text(readers_table[i]->id, id))) {
+        i++;
+    }
+    return readers_table[i];
 }
 
 bool coffer__reader_follows_pickles(const coffer__reader *reader)

@@ -123,6 +123,24 @@ bool coffer__source_has_holes(const coffer__byte_source *source)
     return hole != UINT64_MAX && hole - begin < source->size;
 }
 
+uint64_t coffer__source_holes(const coffer__byte_source *source, uint64_t *first)
+{
+    int fd = -1;
+    uint64_t begin = 0;
+    uint64_t count = 0;
+    if (!source->is.lends || source->ops->borrow(source, &fd, &begin, NULL) != COFFER_OK) {
+        return 0;
+    }
+    uint64_t hole = coffer__os_next_hole(fd, begin);
+    while (hole != UINT64_MAX && hole - begin < source->size) {
+        *first = count++ == 0 ? hole - begin : *first;
+        const uint64_t data = coffer__os_next_data(fd, hole);
+        hole = data > hole ? coffer__os_next_hole(fd, data) : UINT64_MAX;
+    }
+    source->ops->give_back(source);
+    return count;
+}
+
 /* What has no times cannot show a change, and is taken to have none. */
 bool coffer__source_is_still(coffer__byte_source *source)
 {

@@ -174,6 +174,8 @@ bool coffer__source_is_file(const coffer__byte_source *source, const coffer__os_
 bool coffer__source_is_fresh(const coffer__byte_source *source);
 /* Whether the source is in a file with holes, as far as the file system says. */
 bool coffer__source_has_holes(const coffer__byte_source *source);
+/* How many, and where the first begins, which is not touched where there is none. */
+uint64_t coffer__source_holes(const coffer__byte_source *source, uint64_t *first);
 /* Whether the file's times show that nobody wrote to it since it was opened, or since this was asked last; what they
    are now is kept, and the size of a file. A source that is no regular file never changes. */
 bool coffer__source_is_still(coffer__byte_source *source);

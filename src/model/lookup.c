@@ -87,6 +87,11 @@ const char *coffer_shard_path(const coffer *model, size_t shard)
     return path == NULL ? "" : path;
 }
 
+uint64_t coffer_shard_holes(const coffer *model, size_t shard, uint64_t *first)
+{
+    return shard < model->shard_count ? coffer__source_holes(&model->shards[shard].source, first) : 0;
+}
+
 /* By integers, because comparing pointers into different blocks is undefined in C. */
 static bool lookup_is_inside(const coffer__shard *shard, uintptr_t at)
 {

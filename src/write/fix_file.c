@@ -31,3 +31,31 @@ coffer_status coffer_fix_file(const char *path, const coffer_edit_options *optio
     }
     return status;
 }
+
+const char *coffer_fixed_looks(const coffer_fixed_file *fixed)
+{
+    static const struct {
+        coffer_status looks;
+        const char *text;
+    } kinds[] = {
+        { COFFER_ERR_IS_HTML, "a web page" },
+        { COFFER_ERR_IS_JSON, "JSON" },
+        { COFFER_ERR_IS_ZIP, "a zip archive" },
+        { COFFER_ERR_IS_PICKLE, "a pickle" },
+        { COFFER_ERR_IS_GGUF, "a GGUF file" },
+        { COFFER_ERR_IS_HDF5, "an HDF5 file" },
+        { COFFER_ERR_IS_NUMPY, "a NumPy array" },
+        { COFFER_ERR_IS_COMPRESSED, "compressed data" },
+        { COFFER_ERR_IS_ZEROS, "zeros" },
+        { COFFER_ERR_IS_TEXT, "text" },
+        { COFFER_ERR_IS_TAR, "a tar archive" },
+        { COFFER_ERR_IS_ELF, "a program or library" },
+        { COFFER_ERR_IS_CONVERTIBLE, "a file of another format" },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !fixed->tensors; i++) {
+        if (fixed->looks == kinds[i].looks) {
+            return kinds[i].text;
+        }
+    }
+    return fixed->tensors ? "another file of tensors" : "";
+}

@@ -664,6 +664,17 @@ float first_of(const char *path)
     return value;
 }
 
+void test_diagnosis()
+{
+    write_matrices("e.safetensors", { { "q.weight", 2, 3, 1.0F } });
+    const cofferpp::diagnosis found("e.safetensors");
+    EXPECT(found.summary().errors == 0 && found.summary().model_count == 1 && !found.summary().data);
+    EXPECT(found.at(0)->tensor_count == 1 && found.at(1) == nullptr);
+    EXPECT(found.finding(found.summary().finding_count) == nullptr);
+    EXPECT(thrown_by([] { return cofferpp::diagnosis("nothing.safetensors"); }).code() == COFFER_ERR_NOT_FOUND);
+    unlink("e.safetensors");
+}
+
 void test_mixing()
 {
     write_matrices("e.safetensors", { { "q.weight", 2, 3, 1.0F } });
@@ -1005,6 +1016,7 @@ int main()
     test_a_model_writer_that_is_left_publishes_nothing();
     test_editing();
     test_rewriting();
+    test_diagnosis();
     test_mixing();
     test_extracting();
     test_adding();

@@ -33,9 +33,9 @@ OTHERS = {"lfs_pointer": r"git -C \S+ lfs pull --include=\S+"}
 
 def kinds_in_source():
     kinds = set()
-    for file in (SOURCE / "cli/commands/doctor").glob("*.c"):
+    for file in (SOURCE / "src/doctor").glob("*.c"):
         text = file.read_text(encoding="utf-8")
-        for call in re.findall(r"\bdoctor_add(?:_in|_failure)?\s*\(([^;]*?);", text, re.S):
+        for call in re.findall(r"\bcoffer__doctor_add(?:_in|_failure)?\s*\(([^;]*?);", text, re.S):
             kinds |= set(re.findall(r'"([a-z_]+)"', call.split("%")[0]))
         kinds |= set(re.findall(r'\[COFFER_NOTE_[A-Z_]+\] = \{ "([a-z_]+)"', text))
     return kinds

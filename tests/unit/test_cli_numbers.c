@@ -15,9 +15,9 @@
 static const coffer_dtype DTYPES[] = { COFFER_F16, COFFER_BF16, COFFER_F32, COFFER_F64, COFFER_C64 };
 
 /* The same, number by number. */
-static doctor_numbers one_by_one(coffer_dtype dtype, const unsigned char *bytes, size_t count)
+static coffer__doctor_numbers one_by_one(coffer_dtype dtype, const unsigned char *bytes, size_t count)
 {
-    doctor_numbers numbers = { .nan = 0 };
+    coffer__doctor_numbers numbers = { .nan = 0 };
     const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
     double values[2 * MAX];
     assert_int_equal(coffer_decode(dtype, bytes, 0, count, values), COFFER_OK);
@@ -33,9 +33,9 @@ static doctor_numbers one_by_one(coffer_dtype dtype, const unsigned char *bytes,
 
 static void compare(coffer_dtype dtype, const unsigned char *bytes, size_t count)
 {
-    doctor_numbers found = { .nan = 0 };
-    const doctor_numbers expected = one_by_one(dtype, bytes, count);
-    doctor_numbers_add(&found, dtype, bytes, count);
+    coffer__doctor_numbers found = { .nan = 0 };
+    const coffer__doctor_numbers expected = one_by_one(dtype, bytes, count);
+    coffer__doctor_numbers_add(&found, dtype, bytes, count);
     assert_int_equal(found.nan, expected.nan);
     assert_int_equal(found.infinite, expected.infinite);
     assert_int_equal(found.filled, expected.filled);

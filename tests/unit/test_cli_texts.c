@@ -3,10 +3,11 @@
  * Texts of the command that other programs read or have written: words that are pasted into a shell, which has to read
  * exactly the name, and JSON, of which every byte may be hostile.
  */
-#include "cli_document.h"
+#include "block.h"
 #include "cli_memory.h"
 #include "cli_quote.h"
-#include "cli_tokens.h"
+#include "json_document.h"
+#include "json_tokens.h"
 #include "support_cmocka.h"
 
 #include <stdio.h>
@@ -71,100 +72,101 @@ static void test_paths(void **state)
 
 /* ---- JSON ---- */
 
-static void assert_string(const cli_document *document, const cli_node *node, const char *expected)
+static void assert_string(const coffer__document *document, const coffer__json_node *node, const char *expected)
 {
     size_t len = 0;
-    char *string = cli_document_string(document, node, &len);
+    char *string = coffer__document_string(document, node, &len);
     assert_non_null(string);
     assert_string_equal(string, expected);
     assert_int_equal(len, strlen(expected));
-    assert_true(cli_document_is(document, node, expected));
-    free(string);
+    assert_true(coffer__document_is(document, node, expected));
+    coffer__block_free(string);
 }
 
-static const cli_node *root_member(const cli_document *document, const char *key)
+static const coffer__json_node *root_member(const coffer__document *document, const char *key)
 {
-    return cli_document_member(document, cli_document_root(document), key);
+    return coffer__document_member(document, coffer__document_root(document), key);
 }
 
 static void test_values(void **state)
 {
     static const char text[] = "{\"a\": {\"b\": [1, {\"c\": \"x\\u0041\\ud83d\\ude00\\n\\/\"}, []], \"d.e\": null}, "
                                "\"n\": 4096, \"t\": true, \"r\": 1e3, \"m\": -1, \"\": {\"n\": 7}}";
-    cli_document document;
+    coffer__document document;
     uint64_t number = 0;
     (void)state;
-    assert_true(cli_document_read(&document, text, sizeof text - 1));
+    assert_true(coffer__document_read(&document, coffer_libc_allocator(), text, sizeof text - 1));
     assert_int_equal(document.count, 14);
     assert_false(document.loose);
-    const cli_node *items = cli_document_member(&document, root_member(&document, "a"), "b");
-    const cli_node *item = cli_document_first(&document, items);
-    assert_true(cli_document_u64(&document, item, &number) && number == 1);
-    item = cli_document_after(&document, items, item);
-    assert_string(&document, cli_document_member(&document, item, "c"), "xA\xF0\x9F\x98\x80\n/");
-    item = cli_document_after(&document, items, item);
+    const coffer__json_node *items = coffer__document_member(&document, root_member(&document, "a"), "b");
+    const coffer__json_node *item = coffer__document_first(&document, items);
+    assert_true(coffer__document_u64(&document, item, &number) && number == 1);
+    item = coffer__document_after(&document, items, item);
+    assert_string(&document, coffer__document_member(&document, item, "c"), "xA\xF0\x9F\x98\x80\n/");
+    item = coffer__document_after(&document, items, item);
     assert_int_equal(item->kind, '[');
-    assert_null(cli_document_first(&document, item));
-    assert_null(cli_document_after(&document, items, item));
-    assert_int_equal(cli_document_member(&document, root_member(&document, "a"), "d.e")->kind, 'n');
-    assert_true(cli_document_u64(&document, root_member(&document, "n"), &number) && number == 4096);
-    assert_true(cli_document_u64(&document, cli_document_member(&document, root_member(&document, ""), "n"), &number));
+    assert_null(coffer__document_first(&document, item));
+    assert_null(coffer__document_after(&document, items, item));
+    assert_int_equal(coffer__document_member(&document, root_member(&document, "a"), "d.e")->kind, 'n');
+    assert_true(coffer__document_u64(&document, root_member(&document, "n"), &number) && number == 4096);
+    assert_true(
+        coffer__document_u64(&document, coffer__document_member(&document, root_member(&document, ""), "n"), &number));
     assert_int_equal(number, 7);
-    assert_false(cli_document_u64(&document, root_member(&document, "r"), &number));
-    assert_false(cli_document_u64(&document, root_member(&document, "m"), &number));
-    assert_false(cli_document_u64(&document, root_member(&document, "t"), &number));
+    assert_false(coffer__document_u64(&document, root_member(&document, "r"), &number));
+    assert_false(coffer__document_u64(&document, root_member(&document, "m"), &number));
+    assert_false(coffer__document_u64(&document, root_member(&document, "t"), &number));
     assert_null(root_member(&document, "absent"));
-    assert_null(cli_document_member(&document, root_member(&document, "n"), "n"));
-    assert_false(cli_document_is(&document, NULL, ""));
-    cli_document_free(&document);
-    cli_document_free(&document);
+    assert_null(coffer__document_member(&document, root_member(&document, "n"), "n"));
+    assert_false(coffer__document_is(&document, NULL, ""));
+    coffer__document_free(&document);
+    coffer__document_free(&document);
 }
 
 /* What loaders, which are written in Python, make of it. */
 static void test_values_as_in_python(void **state)
 {
     static const char text[] = "{\"a\":1,\"b\":\"\\ud800\\u0041\\udc00\",\"\\u0061\":2,\"c\":NaN,\"d\":-Infinity}";
-    cli_document document;
+    coffer__document document;
     uint64_t number = 0;
     (void)state;
-    assert_true(cli_document_read(&document, text, sizeof text - 1));
+    assert_true(coffer__document_read(&document, coffer_libc_allocator(), text, sizeof text - 1));
     assert_true(document.loose);
-    assert_true(cli_document_u64(&document, root_member(&document, "a"), &number) && number == 2);
+    assert_true(coffer__document_u64(&document, root_member(&document, "a"), &number) && number == 2);
     assert_string(&document, root_member(&document, "b"),
                   "\xEF\xBF\xBD"
                   "A\xEF\xBF\xBD");
-    assert_false(cli_document_u64(&document, root_member(&document, "c"), &number));
+    assert_false(coffer__document_u64(&document, root_member(&document, "c"), &number));
     assert_int_equal(root_member(&document, "d")->kind, '\0');
-    cli_document_free(&document);
+    coffer__document_free(&document);
 }
 
 static void test_numbers_have_a_limit(void **state)
 {
     static const char text[] = "[18446744073709551615,18446744073709551616,99999999999999999999,0]";
-    cli_document document;
+    coffer__document document;
     uint64_t number = 0;
     (void)state;
-    assert_true(cli_document_read(&document, text, sizeof text - 1));
-    assert_true(cli_document_u64(&document, &document.nodes[1], &number) && number == UINT64_MAX);
-    assert_false(cli_document_u64(&document, &document.nodes[2], &number));
-    assert_false(cli_document_u64(&document, &document.nodes[3], &number));
-    assert_true(cli_document_u64(&document, &document.nodes[4], &number) && number == 0);
-    cli_document_free(&document);
+    assert_true(coffer__document_read(&document, coffer_libc_allocator(), text, sizeof text - 1));
+    assert_true(coffer__document_u64(&document, &document.nodes[1], &number) && number == UINT64_MAX);
+    assert_false(coffer__document_u64(&document, &document.nodes[2], &number));
+    assert_false(coffer__document_u64(&document, &document.nodes[3], &number));
+    assert_true(coffer__document_u64(&document, &document.nodes[4], &number) && number == 0);
+    coffer__document_free(&document);
 }
 
 static void assert_refused(const char *text, const char *what, size_t at)
 {
-    cli_document document;
-    assert_false(cli_document_read(&document, text, strlen(text)));
+    coffer__document document;
+    assert_false(coffer__document_read(&document, coffer_libc_allocator(), text, strlen(text)));
     assert_string_equal(document.what, what);
     assert_int_equal(document.at, at);
-    assert_null(cli_document_root(&document));
-    cli_document_free(&document);
+    assert_null(coffer__document_root(&document));
+    coffer__document_free(&document);
 }
 
 static void test_what_is_no_json(void **state)
 {
-    char deep[CLI_TOKENS_DEPTH + 2];
+    char deep[COFFER__TOKENS_DEPTH + 2];
     (void)state;
     assert_refused("", "it stops early", 0);
     assert_refused("{\"a\":1", "it stops early", 6);
@@ -173,17 +175,17 @@ static void test_what_is_no_json(void **state)
     assert_refused("{\"\xFF\":1}", "it is not UTF-8", 2);
     memset(deep, '[', sizeof deep - 1);
     deep[sizeof deep - 1] = '\0';
-    assert_refused(deep, "it nests too deep", CLI_TOKENS_DEPTH);
+    assert_refused(deep, "it nests too deep", COFFER__TOKENS_DEPTH);
 }
 
 /* ---- The memory that a model takes ---- */
 
 static bool estimate_of(cli_memory *memory, const char *text, uint64_t context, char why[CLI_MEMORY_WHY_SIZE])
 {
-    cli_document config;
-    assert_true(cli_document_read(&config, text, strlen(text)));
+    coffer__document config;
+    assert_true(coffer__document_read(&config, coffer_libc_allocator(), text, strlen(text)));
     const bool known = cli_memory_estimate(memory, &config, context, why);
-    cli_document_free(&config);
+    coffer__document_free(&config);
     assert_int_equal(known, why[0] == '\0');
     return known;
 }

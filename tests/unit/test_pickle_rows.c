@@ -1080,25 +1080,6 @@ static void test_globals(void **state)
     assert_int_equal(coffer__known_global("", "").judgement, COFFER__GLOBAL_UNKNOWN);
 }
 
-/* Looking a name up relies on the order, and a row that stands twice would be judged by either. */
-static void test_table_of_globals(void **state)
-{
-    (void)state;
-    const char *module = NULL;
-    const char *name = NULL;
-    const char *last_module = "";
-    const char *last_name = "";
-    size_t count = 0;
-    for (; coffer__known_at(count, &module, &name); count++) {
-        const int modules = strcmp(last_module, module);
-        assert_true(modules < 0 || (modules == 0 && strcmp(last_name, name) < 0));
-        assert_int_not_equal(coffer__known_global(module, name).judgement, COFFER__GLOBAL_UNKNOWN);
-        last_module = module;
-        last_name = name;
-    }
-    assert_true(count > 200);
-}
-
 static void test_table_of_dangers(void **state)
 {
     (void)state;
@@ -1217,7 +1198,6 @@ int main(void)
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_scans),
         cmocka_unit_test(test_globals),
-        cmocka_unit_test(test_table_of_globals),
         cmocka_unit_test(test_table_of_dangers),
         cmocka_unit_test(test_dangers),
         cmocka_unit_test(test_no_memory),

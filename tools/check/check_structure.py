@@ -44,6 +44,7 @@ ROOMS = {
     "import/*": {"core", "format", "codec", "io", "hash", "model", "import", "import/archive", "import/pickle", "import/scan"},
     "export": {"core", "codec", "io", "hash", "transfer", "model", "write", "import/archive", "import/pickle", "import/gguf"},
     "merge": {"core", "format", "codec", "os", "io", "hash", "net", "transfer", "model", "write"},
+    "doctor": {"core", "os", "io", "hash", "model", "write", "import", "merge"},
     "device": {"core", "os", "io"},
     "load/plan": {"core", "io", "model", "device"},
     "load/schedule": {"core", "io", "engine", "model", "load/plan"},
@@ -65,6 +66,9 @@ USERS = ("cli", "examples", "bench", "bindings")
 # are as pure.
 SHIM = "bindings/js/wasm/"
 SHIM_HEADERS = {"hash.h", "sha256_portable.h", "folder_names.h", "index.h", "model_dir_name.h"}
+
+# The reader of JSON that strangers wrote, which is lenient where Python's is: doctor's rules and the command read the same files.
+COMMAND_HEADERS = {"block.h", "json_document.h", "json_tokens.h"}
 
 # emmintrin.h is the compiler's own: instructions, behind an #if and with a scalar twin.
 CORE_HEADERS = {"emmintrin.h", "float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
@@ -215,7 +219,7 @@ def check_layers(tree):
             for line, name in tree.includes(file):
                 target = home.get(Path(name).name)
                 pure = target and (room_of(target)[0] in PURE_ROOMS or name in SHIM_HEADERS)
-                reaches = file.startswith(SHIM) and pure
+                reaches = (file.startswith(SHIM) and pure) or (folder == "cli" and name in COMMAND_HEADERS)
                 if target and not reaches and name not in own | public | TABLES.get(file, set()):
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
 

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from ._diff import Difference as Difference
     from ._diff import TensorDifference as TensorDifference
     from ._diff import diff as diff
+    from ._doctor import Diagnosis as Diagnosis
+    from ._doctor import DiagnosisFinding as DiagnosisFinding
+    from ._doctor import DiagnosisModel as DiagnosisModel
+    from ._doctor import DiagnosisScope as DiagnosisScope
+    from ._doctor import DiagnosisStep as DiagnosisStep
+    from ._doctor import doctor as doctor
     from ._file import File as File
     from ._file import Parameters as Parameters
     from ._file import open as open
@@ -71,6 +77,7 @@ else:
         "_check": ("Note", "Report", "check"),
         "_convert": ("Conversion", "ConvertedTensor", "Finding", "convert", "scan"),
         "_diff": ("Difference", "TensorDifference", "diff"),
+        "_doctor": ("Diagnosis", "DiagnosisFinding", "DiagnosisModel", "DiagnosisScope", "DiagnosisStep", "doctor"),
         "_file": ("File", "Parameters", "open"),
         "_load": ("Load", "LoadStats", "load"),
         "_manifest": ("Manifest", "ManifestEntry", "ManifestProblem"),

@@ -271,7 +271,7 @@ class Tensor:
         """Bytes of an element; 0.5 and 0.75 for F4 and F6."""
     @property
     def offset(self) -> int | None:
-        """Of its first byte in the file; None for a slice whose bytes are not contiguous there."""
+        """Of its first byte in the file; None for a slice whose bytes are not contiguous there, and in a file of another program."""
     @property
     def writable(self) -> bool:
         """Whether a writable buffer can be had: it is a private map, or was read."""
@@ -576,6 +576,24 @@ def recover(
 ) -> None:
     """Finishes what an interrupted edit of a file left, or an interrupted save of a model of several: it is completed, or what was
     there before is put back. Error NO_UNDO when there is nothing to recover."""
+
+Severity = Literal["note", "warning", "error"]
+Evidence = Literal["names", "files", "headers", "data"]
+Advice = Literal["coffer", "remove", "rename", "copy", "program"]
+DoctorStep = tuple[Advice, tuple[str, ...]]
+# severity, kind, evidence, file, tensor, offset, message, more, steps, fixes
+DoctorFinding = tuple[Severity, str, Evidence, str, str | None, int | None, str, int, list[DoctorStep], bool]
+# name, type, files, tensors, size
+DoctorModel = tuple[str, str | None, int, int, int]
+
+def doctor(
+    path: str | os.PathLike[str] | os.PathLike[bytes],
+    against: Model | None = None,
+    against_path: str | os.PathLike[str] | os.PathLike[bytes] = ...,
+    data: bool = False,
+    progress: Progress | None = None,
+) -> tuple[int, int, int, list[DoctorFinding], list[DoctorModel], dict[str, tuple[int, int]], bool]:
+    """Looks at a model and all that lies around it: (errors, warnings, notes, findings, models, scope, unreadable)."""
 
 def import_file(
     paths: tuple[str | os.PathLike[str], ...],

@@ -53,6 +53,7 @@ static PyObject *export_run(const py_state *state, export_call *call)
     coffer_error err;
     py_watch watch;
     py_watch_begin(&watch, call->progress, call->threads);
+    call->open.formats = COFFER_FORMATS_OWN; /* other files are made of files of tensors */
     coffer_status status = coffer_open(&model, PyBytes_AsString(call->path), &call->open, &err);
     if (status == COFFER_OK) {
         status =

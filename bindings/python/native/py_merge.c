@@ -220,6 +220,7 @@ int py_merge_init(const py_state *state, py_merge *mix, PyObject *given)
 coffer_status py_merge_open(py_merge *mix, coffer_error *err)
 {
     coffer_open_options open = COFFER_OPEN_OPTIONS_INIT;
+    open.formats = COFFER_FORMATS_OWN;
     open.access = COFFER_READ;
     open.verify = COFFER_VERIFY_RECORDED;
     for (size_t i = 0; i < mix->count; i++) {

@@ -139,6 +139,8 @@ static PyMethodDef module_functions[] = {
       "save of a model of several: it is\ncompleted, or what was there before is put back." },
     { "import_file", (PyCFunction)(void (*)(void))py_import_file, METH_VARARGS | METH_KEYWORDS,
       "Looks at a file of another program, and writes what is in it as safetensors." },
+    { "doctor", (PyCFunction)(void (*)(void))py_doctor, METH_VARARGS | METH_KEYWORDS,
+      "Looks at a model and all that lies around it." },
     { "export_file", (PyCFunction)(void (*)(void))py_export_file, METH_VARARGS | METH_KEYWORDS,
       "Writes a file of tensors as one of another program." },
     { "add_lora", (PyCFunction)(void (*)(void))py_add_lora, METH_VARARGS | METH_KEYWORDS,

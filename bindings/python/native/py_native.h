@@ -64,6 +64,8 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.import_file (py_import.c). */
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.doctor (py_doctor.c). */
+PyObject *py_doctor(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.export_file and export_format (py_export.c). */
 PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_add_lora(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -130,7 +130,10 @@ static PyObject *tensor_offset(PyObject *self, void *closure)
 {
     (void)closure;
     const py_part *part = tensor_part(self);
-    return part->contiguous ? PyLong_FromUnsignedLongLong(part->offset) : Py_NewRef(Py_None);
+    /* In a file of another program a tensor lies elsewhere, or nowhere, as it is. */
+    const bool known =
+        part->contiguous && coffer_model_import(py_handle_model(((tensor_object *)self)->handle)) == NULL;
+    return known ? PyLong_FromUnsignedLongLong(part->offset) : Py_NewRef(Py_None);
 }
 
 static PyObject *tensor_repr(PyObject *self)
@@ -701,7 +704,9 @@ static PyGetSetDef tensor_attributes[] = {
     { "size", tensor_size, NULL, "The number of elements.", NULL },
     { "nbytes", tensor_nbytes, NULL, "Its size in bytes.", NULL },
     { "itemsize", tensor_itemsize, NULL, "Bytes of an element; 0.5 and 0.75 for F4 and F6.", NULL },
-    { "offset", tensor_offset, NULL, "Of its first byte in the file; None for a slice that is not contiguous.", NULL },
+    { "offset", tensor_offset, NULL,
+      "Of its first byte in the file; None for a slice that is not contiguous, and in a file of another program.",
+      NULL },
     { "writable", tensor_writable, NULL, "Whether a writable buffer can be had: it is a private map, or was read.",
       NULL },
     { "stored", tensor_stored, NULL, "How it lies in a file of another program; None in a file of tensors.", NULL },

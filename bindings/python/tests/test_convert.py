@@ -116,6 +116,38 @@ def test_damage_is_found(tmp_path: Path) -> None:
     coffer.convert(source, tmp_path / "m.safetensors", crc=False)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_archive_is_opened_as_it_is(tmp_path: Path, method: int) -> None:
+    members = {"a": npy(VALUES, (2, 3)), "f": npy(VALUES, (2, 3), fortran=True), "big": npy(VALUES, (6,), order=">")}
+    source = npz(tmp_path / "a.npz", members, method)
+    with coffer.open(source) as f:
+        assert sorted(f.keys()) == ["a", "big", "f"]
+        assert f["a"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+        assert f["f"].tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
+        assert f["f"][1:, ::2].tolist() == [[1.0, 5.0]]
+        assert f["big"][-2:].tolist() == [4.0, 5.0]
+        assert f["f"].offset is None
+        stored = f["f"].stored
+        assert stored is not None
+        assert (stored["type"], stored["gathered"], stored["tied"]) == ("F32", True, None)
+        assert stored["decoded"] is (method == zipfile.ZIP_DEFLATED)
+    coffer.convert(source, tmp_path / "a.safetensors")
+    with coffer.open(tmp_path / "a.safetensors") as f:
+        assert f["a"].stored is None
+    with pytest.raises(coffer.Error) as caught:
+        coffer.open(source, formats="own")
+    assert caught.value.code == "IS_ZIP"
+    with pytest.raises(coffer.Error):
+        coffer.open(source, formats="any")  # type: ignore[arg-type]
+
+
+def test_a_pickle_is_opened_as_data(tmp_path: Path) -> None:
+    source = tmp_path / "evil.pkl"
+    source.write_bytes(pickle.dumps({"w": bytearray(b"not a tensor"), "call": print}))
+    with pytest.raises(coffer.Error):  # it has no tensors
+        coffer.open(source)
+
+
 def test_wrong_arguments(tmp_path: Path) -> None:
     source = npz(tmp_path / "a.npz", {"a": npy(VALUES, (6,))})
     with pytest.raises(ValueError, match="tied"):

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the bytes of a file show: see check_bytes.h for the contract. */
-#define _GNU_SOURCE 1 /* for SEEK_HOLE */
 #include "check_bytes.h"
 
 #include "cli_interrupt.h"
 #include "cli_report.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define CHECK_BLOCK ((uint64_t)1 << 20) /* bytes that are read at a time */
 
@@ -31,54 +27,20 @@ static const coffer_tensor *tensor_at(const coffer_table *table, uint64_t offset
     return coffer_table_at(table, low);
 }
 
-#if defined(SEEK_HOLE) && defined(SEEK_DATA)
-/* Where the next hole from `from` on begins and ends; false when there is none before the file's end. */
-static bool next_hole(int fd, off_t from, off_t size, off_t *begin, off_t *end)
-{
-    *begin = lseek(fd, from, SEEK_HOLE);
-    if (*begin < from || *begin >= size) {
-        return false;
-    }
-    *end = lseek(fd, *begin, SEEK_DATA);
-    *end = *end < 0 || *end > size ? size : *end; /* nothing but the hole follows */
-    return *end > *begin;
-}
-#else
-static bool next_hole(int fd, off_t from, off_t size, off_t *begin, off_t *end)
-{
-    (void)fd, (void)from, (void)size, (void)begin, (void)end;
-    return false;
-}
-#endif
-
-/* `table` is that of the file's own bytes; NULL: of none that is known. */
-static void note_holes(int fd, const coffer_table *table, cli_note *note)
-{
-    struct stat about;
-    off_t begin = 0;
-    off_t end = 0;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        return;
-    }
-    while (!cli_interrupted() && next_hole(fd, end, about.st_size, &begin, &end)) {
-        if (note->count++ == 0) {
-            const coffer_tensor *tensor = table == NULL ? NULL : tensor_at(table, (uint64_t)begin);
-            note->offset = (uint64_t)begin;
-            note->subject = tensor != NULL ? tensor->name : "";
-        }
-    }
-}
-
 void check_holes(const coffer *model, check_bytes *found)
 {
     cli_note note = { "file_hole", "the file has a hole, which reads as zeros: the download or copy may be incomplete",
                       0, COFFER_NO_OFFSET, "" };
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
-        const int fd = open(coffer_shard_path(model, i), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0) {
-            note_holes(fd, coffer_shard_is_packed(model, i) ? NULL : coffer_shard_table(model, i), &note);
-            close(fd);
+        uint64_t first = 0;
+        const uint64_t count = coffer_shard_holes(model, i, &first);
+        if (count > 0 && note.count == 0) {
+            const coffer_tensor *tensor =
+                coffer_shard_is_packed(model, i) ? NULL : tensor_at(coffer_shard_table(model, i), first);
+            note.offset = first;
+            note.subject = tensor != NULL ? tensor->name : "";
         }
+        note.count += count;
     }
     if (note.count > 0) {
         found->notes[found->count++] = note;

@@ -49,7 +49,6 @@ static const struct word {
     { "X", WORD_ANY },
     { "T", WORD_ANY },
     { "WEIGHTS", WORD_ANY },
-    { "GLOB=DTYPE", WORD_TENSOR },
     { "TOOL", WORD_ANY },
 };
 

@@ -30,9 +30,23 @@ static void add_pair(diff *d, const coffer_tensor *a, const coffer_tensor *b)
     pair->alike = pair->comparable && a->dtype == b->dtype;
 }
 
+/* A name of the same tensor is a key of the metadata where a file of another program was converted, and a tensor where such a
+   file is read. */
+const coffer_tensor *diff_tied(const coffer *model, const coffer_tensor *tensor, const coffer *other)
+{
+    coffer_stored_tensor stored;
+    size_t len = 0;
+    if (!coffer_stored_tensor_of(model, tensor, &stored) || stored.tied_len == 0) {
+        return NULL;
+    }
+    const char *name = coffer_table_metadata_get(coffer_shard_table(other, 0), tensor->name, tensor->name_len, &len);
+    return name != NULL && len == stored.tied_len && memcmp(name, stored.tied, len) == 0 ? coffer_find(other, name, len)
+                                                                                         : NULL;
+}
+
 static int match(diff *d)
 {
-    d->pairs = calloc(coffer_count(d->a) + 1, sizeof *d->pairs);
+    d->pairs = calloc(coffer_count(d->a) + coffer_count(d->b) + 1, sizeof *d->pairs);
     d->only_a = malloc((coffer_count(d->a) + 1) * sizeof(const coffer_tensor *));
     d->only_b = malloc((coffer_count(d->b) + 1) * sizeof(const coffer_tensor *));
     if (d->pairs == NULL || d->only_a == NULL || d->only_b == NULL) {
@@ -40,7 +54,8 @@ static int match(diff *d)
     }
     for (size_t i = 0; i < coffer_count(d->a); i++) {
         const coffer_tensor *a = coffer_at(d->a, i);
-        const coffer_tensor *b = coffer_find(d->b, a->name, a->name_len);
+        const coffer_tensor *same = coffer_find(d->b, a->name, a->name_len);
+        const coffer_tensor *b = same != NULL ? same : diff_tied(d->a, a, d->b);
         if (!cli_filter_takes(d->arguments, a->name, a->name_len)) {
             continue;
         }
@@ -52,7 +67,13 @@ static int match(diff *d)
     }
     for (size_t i = 0; i < coffer_count(d->b); i++) {
         const coffer_tensor *b = coffer_at(d->b, i);
-        if (cli_filter_takes(d->arguments, b->name, b->name_len) && coffer_find(d->a, b->name, b->name_len) == NULL) {
+        if (!cli_filter_takes(d->arguments, b->name, b->name_len) || coffer_find(d->a, b->name, b->name_len) != NULL) {
+            continue;
+        }
+        const coffer_tensor *a = diff_tied(d->b, b, d->a);
+        if (a != NULL) {
+            add_pair(d, a, b);
+        } else {
             d->only_b[d->only_b_count++] = b;
         }
     }

@@ -40,6 +40,8 @@ typedef struct diff {
     bool summary; /* layer by layer */
 } diff;
 
+/* The tensor of the other model that one of a file of another program is tied to, where that model's metadata say so; NULL. */
+const coffer_tensor *diff_tied(const coffer *model, const coffer_tensor *tensor, const coffer *other);
 bool diff_same_shape(const coffer_tensor *a, const coffer_tensor *b);
 /* Whether a pair counts as different: by its dtypes and shapes, or by its numbers with regard to the tolerance. */
 bool diff_pair_differs(const diff *d, const diff_pair *pair);

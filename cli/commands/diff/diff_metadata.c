@@ -11,6 +11,13 @@ static const char *value_in(const coffer *model, const coffer_pair *pair, size_t
     return coffer_table_metadata_get(coffer_shard_table(model, 0), pair->key, pair->key_len, value_len);
 }
 
+/* Whether a key of one model's metadata is a tensor of the other one, which is tied as it says. */
+static bool is_tied(const coffer *model, const coffer_pair *pair, const coffer *other)
+{
+    const coffer_tensor *tensor = coffer_find(other, pair->key, pair->key_len);
+    return tensor != NULL && diff_tied(other, tensor, model) != NULL;
+}
+
 static void put_key(const diff *d, const coffer_pair *pair, const char *what, const char *other, size_t other_len)
 {
     cli_output *out = &d->app->out;
@@ -37,7 +44,7 @@ size_t diff_show_metadata(const diff *d)
     coffer_pair pair;
     for (size_t i = 0; coffer_table_metadata_at(coffer_shard_table(d->a, 0), i, &pair); i++) {
         const char *other = value_in(d->b, &pair, &other_len);
-        if (cli_recorded_is_key(&pair)) {
+        if (cli_recorded_is_key(&pair) || is_tied(d->a, &pair, d->b)) {
             continue;
         }
         if (other == NULL) {
@@ -50,7 +57,7 @@ size_t diff_show_metadata(const diff *d)
         count++;
     }
     for (size_t i = 0; coffer_table_metadata_at(coffer_shard_table(d->b, 0), i, &pair); i++) {
-        if (!cli_recorded_is_key(&pair) && value_in(d->a, &pair, &other_len) == NULL) {
+        if (!cli_recorded_is_key(&pair) && !is_tied(d->b, &pair, d->a) && value_in(d->a, &pair, &other_len) == NULL) {
             put_key(d, &pair, " only in B: ", NULL, 0);
             count++;
         }

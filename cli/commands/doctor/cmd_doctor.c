@@ -1,176 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer doctor PATH: one verdict over a model and everything that lies around it. */
+/* coffer doctor PATH: one verdict over a model and everything that lies around it. The rules are the library's. */
 #include "cli_files.h"
 #include "cli_folder.h"
+#include "cli_import.h"
 #include "cli_interrupt.h"
 #include "cli_options.h"
+#include "cli_progress.h"
 #include "cli_publish.h"
 #include "cli_report.h"
 #include "cli_text.h"
-#include "doctor.h"
+#include "doctor_show.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define FOLDERS_MAX 10000
-#define DEPTH_MAX 16
+/* ---- How far it has come ---- */
 
-/* ---- Folders ---- */
+/* One line of progress for each long step. */
+typedef struct doctor_progress {
+    cli *app;
+    cli_progress line;
+    cli_progress_part part;
+    bool begun;
+} doctor_progress;
 
-/* Folders that are still to be looked at, by their names below the one that was named. */
-typedef struct folder_stack {
-    char **names;
-    size_t count;
-    size_t capacity;
-    size_t seen; /* in all */
-} folder_stack;
-
-static bool push_folder(folder_stack *stack, const char *parent, const char *name)
+static void end_step(doctor_progress *progress)
 {
-    if (stack->count == stack->capacity) {
-        const size_t capacity = stack->capacity == 0 ? 64 : 2 * stack->capacity;
-        char **names = realloc(stack->names, capacity * sizeof *names);
-        if (names == NULL) {
-            return false;
-        }
-        stack->names = names;
-        stack->capacity = capacity;
+    if (progress->begun) {
+        cli_progress_finish(&progress->line);
     }
-    const size_t size = strlen(parent) + strlen(name) + 2;
-    char *joined = malloc(size);
-    if (joined == NULL) {
-        return false;
-    }
-    snprintf(joined, size, "%s%s%s", parent, parent[0] != '\0' ? "/" : "", name);
-    stack->names[stack->count++] = joined;
-    stack->seen++;
-    return true;
+    progress->begun = false;
 }
 
-static size_t depth_of(const char *name)
+static void begin_step(void *ctx, const char *what, uint64_t total)
 {
-    size_t depth = 0;
-    for (; *name != '\0'; name++) {
-        depth += *name == '/';
-    }
-    return depth;
+    doctor_progress *progress = ctx;
+    end_step(progress);
+    cli_progress_begin(&progress->line, progress->app, what, total);
+    progress->part = (cli_progress_part){ &progress->line, 0 };
+    progress->begun = true;
 }
 
-/* From the last to the first, so that they come off the stack in order. */
-static void push_folders(folder_stack *stack, const doctor_folder *folder)
+static int advance_step(void *ctx, uint64_t done, uint64_t total)
 {
-    doctor *d = folder->doctor;
-    for (size_t i = folder->count; i > 0 && !d->failed; i--) {
-        const doctor_entry *entry = &folder->entries[i - 1];
-        if (entry->type != DOCTOR_DIR || entry->name[0] == '.') {
-            continue;
-        }
-        if (stack->seen >= FOLDERS_MAX || depth_of(folder->name) >= DEPTH_MAX) {
-            doctor_add_in(folder, DOCTOR_WARNING, "too_deep", entry->name,
-                          "the folder was not looked at: there are too many");
-        } else {
-            d->failed = !push_folder(stack, folder->name, entry->name);
-        }
-    }
+    doctor_progress *progress = ctx;
+    return progress->begun && total > 0 ? cli_progress_call(&progress->part, done, total) : cli_interrupted();
 }
 
-static void look_at_listed(doctor_folder *folder)
+/* Files of other programs are read in a process of their own. */
+static coffer_status import_confined(void *ctx, const char *path, coffer_input **input, coffer_import **imported,
+                                     coffer_error *err)
 {
-    uint64_t size = 0;
-    doctor_check_files(folder);
-    const bool has_model = doctor_check_models(folder, &size);
-    doctor_check_companions(folder, has_model);
-    doctor_check_copies(folder, has_model, size);
-    doctor_check_hub(folder);
-}
-
-static void look_below(doctor *d, folder_stack *stack)
-{
-    while (stack->count > 0 && !d->failed && !cli_interrupted()) {
-        char *name = stack->names[--stack->count];
-        const size_t size = strlen(d->path) + strlen(name) + 2;
-        char *path = malloc(size);
-        d->failed = path == NULL;
-        if (path != NULL) {
-            const bool slash = name[0] != '\0' && d->path[strlen(d->path) - 1] != '/';
-            snprintf(path, size, "%s%s%s", d->path, slash ? "/" : "", name);
-            doctor_folder folder = { .doctor = d, .path = path, .name = name };
-            if (doctor_list(&folder, d->path)) {
-                look_at_listed(&folder);
-                push_folders(stack, &folder);
-            }
-            doctor_unlist(&folder);
-        }
-        free(path);
-        free(name);
-    }
-    while (stack->count > 0) {
-        free(stack->names[--stack->count]);
-    }
-    free(stack->names);
-}
-
-static void look_at_folder(doctor *d)
-{
-    folder_stack stack = { .names = NULL };
-    d->failed = !push_folder(&stack, "", "");
-    look_below(d, &stack);
-    const bool reported = d->totals[DOCTOR_ERROR] + d->totals[DOCTOR_WARNING] > 0;
-    if (d->seen_count == 0 && !reported && !d->failed && !cli_interrupted()) {
-        d->unreadable = true;
-        doctor_add(d, DOCTOR_ERROR, "no_model", "", "there is no model in the folder");
-    }
-}
-
-/* ---- One file, one URL ---- */
-
-static int look_at_one(doctor *d)
-{
-    coffer_error err;
-    coffer *model = NULL;
-    const char *slash = cli_last_slash(d->path);
-    char *parent = slash != NULL ? strndup(d->path, slash > d->path ? (size_t)(slash - d->path) : 1) : strdup(".");
-    doctor_folder folder = { .doctor = d, .path = parent, .name = "", .only = slash != NULL ? slash + 1 : d->path };
-    int code = CLI_EXIT_OK;
-    if (parent == NULL) {
-        return cli_fail_memory(d->app, d->path);
-    }
-    const bool listed = doctor_list(&folder, parent);
-    const doctor_entry *entry = listed ? doctor_entry_of(&folder, folder.only) : NULL;
-    if (entry == NULL) {
-        const coffer_status status = cli_open_quietly(&model, d->path, false, &err);
-        code = status != COFFER_OK ? cli_fail(d->app, d->path, &err) : CLI_EXIT_OK;
-        coffer_close(model);
-    } else {
-        look_at_listed(&folder);
-    }
-    doctor_unlist(&folder);
-    free(parent);
-    return code;
-}
-
-static int look_at_url(doctor *d)
-{
-    int code = CLI_EXIT_OK;
-    coffer_error err;
-    coffer_input *input = NULL;
-    coffer *model = cli_open(d->app, d->path, true, &code);
-    if (model == NULL) {
-        return code;
-    }
-    (void)cli_remark_part(d->app, d->path, model);
-    doctor_folder folder = { .doctor = d, .path = d->path, .name = "" };
-    if (coffer_input_open(&input, coffer_shard_path(model, 0), NULL, &err) == COFFER_OK) {
-        folder.input = input;
-        doctor_check_remote(&folder, model);
-    } else {
-        (void)doctor_add_failure(d, "unreadable", "", &err);
-    }
-    doctor_unlist(&folder);
-    coffer_input_free(input);
-    coffer_close(model);
-    return CLI_EXIT_OK;
+    cli_import opened;
+    const coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    (void)ctx;
+    const coffer_status status = cli_import_open(&opened, path, &options, true, err);
+    *input = opened.input;
+    *imported = opened.import;
+    return status;
 }
 
 /* ---- The command ---- */
@@ -186,70 +72,100 @@ static int check_html(cli *app, const cli_arguments *arguments, const char *html
     return cli_publish_check(app, html, cli_given(arguments, CLI_OPTION_FORCE));
 }
 
-static int verdict_of(const doctor *d)
+static int verdict_of(const doctor_view *view)
 {
-    const bool bad = d->totals[DOCTOR_ERROR] > 0 || (d->strict && d->totals[DOCTOR_WARNING] > 0);
-    return d->unreadable ? CLI_EXIT_UNREADABLE : bad ? CLI_EXIT_NOT_CONFORMING : CLI_EXIT_OK;
+    const coffer_doctor_summary *summary = view->summary;
+    const bool bad = summary->errors > 0 || (view->strict && summary->warnings > 0);
+    return summary->unreadable ? CLI_EXIT_UNREADABLE : bad ? CLI_EXIT_NOT_CONFORMING : CLI_EXIT_OK;
 }
 
-static int show(const doctor *d, const char *html)
+static int show(const doctor_view *view, const char *html)
 {
     int code = CLI_EXIT_OK;
     if (cli_interrupted()) {
         return CLI_EXIT_UNREADABLE;
     }
     if (html != NULL) {
-        code = doctor_write_html(d, html);
+        code = doctor_write_html(view, html);
     }
     if (html != NULL && code == CLI_EXIT_OK) {
-        cli_remark_path(d->app, html, "written; open it in a browser");
+        cli_remark_path(view->app, html, "written; open it in a browser");
     }
-    if (d->app->json) {
-        doctor_show_json(d);
+    if (view->app->json) {
+        doctor_show_json(view);
     } else {
-        doctor_show_text(d);
+        doctor_show_text(view);
     }
-    return cli_worse(code, verdict_of(d));
+    return cli_worse(code, verdict_of(view));
 }
 
-/* Everything is looked at before it is compared, so that what cannot be is known by then. */
-static int look(doctor *d, const coffer *other)
+/* The model of a file of another program on this machine, which a confined process describes; NULL: it is none, or cannot be
+   opened, which the doctor says. */
+static coffer *open_foreign(const char *path)
 {
+    coffer_error err;
+    coffer *model = NULL;
+    if (!cli_is_folder(path) && cli_open_any(&model, path, &err) == COFFER_OK && coffer_model_import(model) == NULL) {
+        coffer_close(model);
+        model = NULL;
+    }
+    return model;
+}
+
+/* A URL is opened here, so that what it led to can be said. */
+static int look(doctor_view *view, coffer_doctor_options *options, const char *html)
+{
+    coffer_error err;
     int code = CLI_EXIT_OK;
-    if (strstr(d->path, "://") != NULL) {
-        code = look_at_url(d);
-    } else if (cli_is_folder(d->path)) {
-        look_at_folder(d);
+    coffer_diagnosis *diagnosis = NULL;
+    doctor_progress progress = { .app = view->app };
+    const bool far = strstr(view->path, "://") != NULL;
+    coffer *model = far ? cli_open(view->app, view->path, true, &code) : open_foreign(view->path);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    if (far) {
+        (void)cli_remark_part(view->app, view->path, model);
+    }
+    options->model = model;
+    options->step = begin_step;
+    options->progress = advance_step;
+    options->progress_ctx = &progress;
+    options->import = import_confined;
+    const coffer_status status = coffer_doctor(&diagnosis, view->path, options, &err);
+    end_step(&progress);
+    if (status == COFFER_OK) {
+        view->diagnosis = diagnosis;
+        view->summary = coffer_diagnosis_summarize(diagnosis);
+        code = show(view, html);
     } else {
-        code = look_at_one(d);
+        code = cli_fail(view->app, view->path, &err);
     }
-    if (code == CLI_EXIT_OK && other != NULL && !d->failed && !cli_interrupted()) {
-        doctor_check_against(d, other);
-    }
-    return d->failed ? cli_fail_memory(d->app, d->path) : code;
+    coffer_diagnosis_free(diagnosis);
+    coffer_close(model);
+    return code;
 }
 
 static int run_doctor(cli *app, const cli_arguments *arguments)
 {
     const char *html = cli_value(arguments, CLI_OPTION_HTML);
-    doctor d = { .app = app,
-                 .path = arguments->names[0],
-                 .against = cli_value(arguments, CLI_OPTION_AGAINST),
-                 .data = cli_given(arguments, CLI_OPTION_DATA),
-                 .strict = cli_given(arguments, CLI_OPTION_STRICT) };
-    const bool other_named = d.against == NULL || (strcmp(d.against, "-") != 0 && d.against[0] != '\0');
-    if (strcmp(d.path, "-") == 0 || d.path[0] == '\0' || !other_named) {
+    coffer_doctor_options options = COFFER_DOCTOR_OPTIONS_INIT;
+    doctor_view view = { .app = app,
+                         .path = arguments->names[0],
+                         .against = cli_value(arguments, CLI_OPTION_AGAINST),
+                         .strict = cli_given(arguments, CLI_OPTION_STRICT) };
+    const bool other_named = view.against == NULL || (strcmp(view.against, "-") != 0 && view.against[0] != '\0');
+    if (strcmp(view.path, "-") == 0 || view.path[0] == '\0' || !other_named) {
         return cli_usage_error(app, "a doctor looks at files: name a folder, a file or a URL");
     }
     int code = check_html(app, arguments, html);
-    coffer *other = code == CLI_EXIT_OK && d.against != NULL ? cli_open(app, d.against, false, &code) : NULL;
+    coffer *other = code == CLI_EXIT_OK && view.against != NULL ? cli_open(app, view.against, false, &code) : NULL;
     if (code == CLI_EXIT_OK) {
-        code = look(&d, other);
+        options.data = cli_given(arguments, CLI_OPTION_DATA);
+        options.against = other;
+        options.against_path = view.against;
+        code = look(&view, &options, html);
     }
-    if (code == CLI_EXIT_OK) {
-        code = show(&d, html);
-    }
-    doctor_free_findings(&d);
     coffer_close(other);
     return code;
 }

@@ -3,7 +3,7 @@
    dark as the reader's system is. Names are escaped for a terminal first, so that no control character is left. */
 #include "cli_publish.h"
 #include "cli_text.h"
-#include "doctor.h"
+#include "doctor_show.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,31 +54,31 @@ static void html_number(cli_output *out, uint64_t number, const char *what)
     cli_put_text(out, number == 1 ? "" : "s");
 }
 
-static void html_verdict(const doctor *d, cli_output *out)
+static void html_verdict(const doctor_view *view, cli_output *out)
 {
-    const bool fine = d->totals[DOCTOR_ERROR] == 0 && d->totals[DOCTOR_WARNING] == 0;
+    const bool fine = view->summary->errors == 0 && view->summary->warnings == 0;
     cli_put_text(out, "<p class=\"");
-    cli_put_text(out, fine ? "fine" : d->totals[DOCTOR_ERROR] > 0 ? "error" : "warning");
+    cli_put_text(out, fine ? "fine" : view->summary->errors > 0 ? "error" : "warning");
     cli_put_text(out, "\">");
     cli_put_text(out, fine ? "Sound: " : "");
-    html_number(out, d->totals[DOCTOR_ERROR], "error");
+    html_number(out, view->summary->errors, "error");
     cli_put_text(out, ", ");
-    html_number(out, d->totals[DOCTOR_WARNING], "warning");
+    html_number(out, view->summary->warnings, "warning");
     cli_put_text(out, ", ");
-    html_number(out, d->totals[DOCTOR_NOTE], "note");
-    cli_put_text(out, d->data ? ". All data were read.</p>\n" : ". The data were not read.</p>\n");
+    html_number(out, view->summary->notes, "note");
+    cli_put_text(out, view->summary->data ? ". All data were read.</p>\n" : ". The data were not read.</p>\n");
 }
 
-static void html_models(const doctor *d, cli_output *out)
+static void html_models(const doctor_view *view, cli_output *out)
 {
     char size[CLI_NUMBER_SIZE];
-    if (d->seen_count == 0) {
+    if (view->summary->model_count == 0) {
         return;
     }
     cli_put_text(out, "<h2>Models</h2>\n<ul>\n");
-    for (size_t i = 0; i < d->seen_count; i++) {
-        const doctor_seen *seen = &d->seen[i];
-        const char *name = seen->name[0] != '\0' ? seen->name : d->path;
+    const coffer_doctor_model *seen = NULL;
+    for (size_t i = 0; (seen = coffer_diagnosis_model_at(view->diagnosis, i)) != NULL; i++) {
+        const char *name = seen->name[0] != '\0' ? seen->name : view->path;
         cli_put_text(out, "<li><code>");
         html_name(out, name, strlen(name));
         cli_put_text(out, "</code>: ");
@@ -86,9 +86,9 @@ static void html_models(const doctor *d, cli_output *out)
             html_name(out, seen->type, strlen(seen->type));
             cli_put_text(out, ", ");
         }
-        html_number(out, seen->files, "file");
+        html_number(out, seen->file_count, "file");
         cli_put_text(out, ", ");
-        html_number(out, seen->tensors, "tensor");
+        html_number(out, seen->tensor_count, "tensor");
         cli_bytes_text(size, seen->size);
         cli_put_text(out, ", ");
         cli_put_text(out, size);
@@ -97,10 +97,10 @@ static void html_models(const doctor *d, cli_output *out)
     cli_put_text(out, "</ul>\n");
 }
 
-static void html_finding(cli_output *out, const doctor_finding *finding)
+static void html_finding(cli_output *out, const coffer_doctor_finding *finding)
 {
     char number[CLI_NUMBER_SIZE];
-    const char *name = doctor_weight_name(finding->weight);
+    const char *name = coffer_severity_name(finding->severity);
     cli_put_text(out, "<tr><td class=\"");
     cli_put_text(out, name);
     cli_put_text(out, "\">");
@@ -113,16 +113,18 @@ static void html_finding(cli_output *out, const doctor_finding *finding)
         cli_put_text(out, "</code>");
     }
     cli_put_text(out, "</td><td>");
-    cli_put_markup(out, finding->reason);
+    cli_put_markup(out, finding->message);
     if (finding->offset != COFFER_NO_OFFSET) {
         snprintf(number, sizeof number, " (byte %" PRIu64 ")", finding->offset);
         cli_put_text(out, number);
     }
-    if (finding->command != NULL) {
+    char *command = doctor_command(finding);
+    if (command != NULL) {
         cli_put_text(out, finding->fixes ? "<br>Fix: <code>" : "<br>Look: <code>");
-        cli_put_markup(out, finding->command);
+        cli_put_markup(out, command);
         cli_put_text(out, "</code>");
     }
+    free(command);
     if (finding->more > 0) {
         cli_number_text(number, finding->more, true);
         cli_put_text(out, "<br>And ");
@@ -132,43 +134,40 @@ static void html_finding(cli_output *out, const doctor_finding *finding)
     cli_put_text(out, "</td></tr>\n");
 }
 
-static void html_page(const doctor *d, cli_output *out)
+static void html_page(const doctor_view *view, cli_output *out)
 {
     cli_put_text(out, HEAD);
     cli_put_text(out, "<title>coffer doctor: ");
-    html_name(out, d->path, strlen(d->path));
+    html_name(out, view->path, strlen(view->path));
     cli_put_text(out, "</title>\n</head>\n<body>\n<h1>");
-    html_name(out, d->path, strlen(d->path));
+    html_name(out, view->path, strlen(view->path));
     cli_put_text(out, "</h1>\n");
-    if (d->against != NULL) {
+    if (view->against != NULL) {
         cli_put_text(out, "<p>Against ");
-        html_name(out, d->against, strlen(d->against));
+        html_name(out, view->against, strlen(view->against));
         cli_put_text(out, "</p>\n");
     }
-    html_verdict(d, out);
-    html_models(d, out);
-    if (d->count > 0) {
+    html_verdict(view, out);
+    html_models(view, out);
+    if (view->summary->finding_count > 0) {
         cli_put_text(out, "<h2>Findings</h2>\n<table>\n<tr><th scope=\"col\">Weight</th><th scope=\"col\">Where</th>"
                           "<th scope=\"col\">What</th></tr>\n");
-        for (int weight = DOCTOR_ERROR; weight >= DOCTOR_NOTE; weight--) {
-            for (size_t i = 0; i < d->count; i++) {
-                if ((int)d->findings[i].weight == weight) {
-                    html_finding(out, &d->findings[i]);
-                }
-            }
+        const coffer_doctor_finding *finding = NULL;
+        for (size_t i = 0; (finding = coffer_diagnosis_finding_at(view->diagnosis, i)) != NULL; i++) {
+            html_finding(out, finding);
         }
         cli_put_text(out, "</table>\n");
     }
     cli_put_text(out, "</body>\n</html>\n");
 }
 
-int doctor_write_html(const doctor *d, const char *path)
+int doctor_write_html(const doctor_view *view, const char *path)
 {
     cli_publish file;
-    const int code = cli_publish_open(d->app, &file, path);
+    const int code = cli_publish_open(view->app, &file, path);
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    html_page(d, file.out);
-    return cli_publish_close(d->app, &file, CLI_EXIT_OK);
+    html_page(view, file.out);
+    return cli_publish_close(view->app, &file, CLI_EXIT_OK);
 }

@@ -1,12 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was found, as text and as JSON. */
+#include "doctor_show.h"
 #include "cli_json.h"
+#include "cli_quote.h"
 #include "cli_text.h"
-#include "doctor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* A word of the command, or && between two steps, with a space before it where something is there already. */
+static void add_word(char *command, size_t size, size_t *used, const char *word, bool quoted)
+{
+    if (*used > 0) {
+        command[(*used)++] = ' ';
+    }
+    *used += quoted ? cli_quote(word, strlen(word), command + *used, size - *used)
+                    : (size_t)snprintf(command + *used, size - *used, "%s", word);
+}
+
+char *doctor_command(const coffer_doctor_finding *finding)
+{
+    size_t used = 0;
+    size_t size = 1;
+    for (size_t i = 0; i < finding->step_count; i++) {
+        size += sizeof " &&";
+        for (size_t k = 0; k < finding->steps[i].count; k++) {
+            size += cli_quote(finding->steps[i].words[k], strlen(finding->steps[i].words[k]), NULL, 0) + 1;
+        }
+    }
+    char *command = finding->step_count > 0 ? malloc(size) : NULL;
+    for (size_t i = 0; i < finding->step_count && command != NULL; i++) {
+        if (i > 0) {
+            add_word(command, size, &used, "&&", false);
+        }
+        for (size_t k = 0; k < finding->steps[i].count; k++) {
+            add_word(command, size, &used, finding->steps[i].words[k], true);
+        }
+    }
+    return command;
+}
 
 static void put_count(cli_output *out, uint64_t count, const char *what)
 {
@@ -16,36 +50,36 @@ static void put_count(cli_output *out, uint64_t count, const char *what)
     cli_put_text(out, count == 1 ? "" : "s");
 }
 
-static void put_verdict(const doctor *d)
+static void put_verdict(const doctor_view *view)
 {
-    cli_output *out = &d->app->out;
-    const uint64_t errors = d->totals[DOCTOR_ERROR];
-    const uint64_t warnings = d->totals[DOCTOR_WARNING];
-    cli_put_escaped(out, d->path, strlen(d->path), 0);
-    if (d->against != NULL) {
+    cli_output *out = &view->app->out;
+    const uint64_t errors = view->summary->errors;
+    const uint64_t warnings = view->summary->warnings;
+    cli_put_escaped(out, view->path, strlen(view->path), 0);
+    if (view->against != NULL) {
         cli_put_text(out, " against ");
-        cli_put_escaped(out, d->against, strlen(d->against), 0);
+        cli_put_escaped(out, view->against, strlen(view->against), 0);
     }
     cli_put_text(out, ": ");
     cli_put_style(out, errors > 0 ? CLI_RED : warnings > 0 ? CLI_YELLOW : CLI_GREEN);
     if (errors == 0 && warnings == 0) {
-        cli_put_text(out, d->data ? "sound" : "sound by its headers");
+        cli_put_text(out, view->summary->data ? "sound" : "sound by its headers");
     } else {
         put_count(out, errors, "error");
         cli_put_text(out, ", ");
         put_count(out, warnings, "warning");
     }
     cli_put_style(out, CLI_PLAIN);
-    if (d->totals[DOCTOR_NOTE] > 0) {
+    if (view->summary->notes > 0) {
         cli_put_text(out, ", ");
-        put_count(out, d->totals[DOCTOR_NOTE], "note");
+        put_count(out, view->summary->notes, "note");
     }
     cli_put_char(out, '\n');
 }
 
-static void put_seen(const doctor *d, const doctor_seen *seen)
+static void put_seen(const doctor_view *view, const coffer_doctor_model *seen)
 {
-    cli_output *out = &d->app->out;
+    cli_output *out = &view->app->out;
     cli_put_text(out, "  ");
     cli_put_escaped(out, seen->name[0] != '\0' ? seen->name : "model",
                     strlen(seen->name[0] != '\0' ? seen->name : "model"), 0);
@@ -54,17 +88,17 @@ static void put_seen(const doctor *d, const doctor_seen *seen)
         cli_put_escaped(out, seen->type, strlen(seen->type), 60);
         cli_put_text(out, ", ");
     }
-    if (seen->files > 1) {
-        put_count(out, seen->files, "file");
+    if (seen->file_count > 1) {
+        put_count(out, seen->file_count, "file");
         cli_put_text(out, ", ");
     }
-    put_count(out, seen->tensors, "tensor");
+    put_count(out, seen->tensor_count, "tensor");
     cli_put_text(out, ", ");
     cli_put_bytes(out, seen->size);
     cli_put_char(out, '\n');
 }
 
-static void put_place(cli_output *out, const doctor_finding *finding)
+static void put_place(cli_output *out, const coffer_doctor_finding *finding)
 {
     char offset[CLI_NUMBER_SIZE + 16];
     if (finding->file[0] != '\0') {
@@ -75,7 +109,7 @@ static void put_place(cli_output *out, const doctor_finding *finding)
         cli_put_escaped(out, finding->tensor, finding->tensor_len, 160);
         cli_put_text(out, ": ");
     }
-    cli_put_text(out, finding->reason);
+    cli_put_text(out, finding->message);
     if (finding->offset != COFFER_NO_OFFSET) {
         snprintf(offset, sizeof offset, " (byte %" PRIu64 ")", finding->offset);
         cli_put_text(out, offset);
@@ -83,20 +117,22 @@ static void put_place(cli_output *out, const doctor_finding *finding)
     cli_put_char(out, '\n');
 }
 
-static void put_finding(const doctor *d, const doctor_finding *finding)
+static void put_finding(const doctor_view *view, const coffer_doctor_finding *finding)
 {
     static const cli_style styles[] = { CLI_CYAN, CLI_YELLOW, CLI_RED };
-    cli_output *out = &d->app->out;
-    const char *name = doctor_weight_name(finding->weight);
-    cli_put_styled(out, styles[finding->weight], name);
+    cli_output *out = &view->app->out;
+    const char *name = coffer_severity_name(finding->severity);
+    cli_put_styled(out, styles[finding->severity], name);
     cli_put_repeat(out, ' ', 9 - strlen(name));
     put_place(out, finding);
-    if (finding->command != NULL) {
+    char *command = doctor_command(finding);
+    if (command != NULL) {
         cli_put_repeat(out, ' ', 9);
         cli_put_styled(out, CLI_DIM, finding->fixes ? "fix: " : "look: ");
-        cli_put_styled(out, CLI_BOLD, finding->command);
+        cli_put_styled(out, CLI_BOLD, command);
         cli_put_char(out, '\n');
     }
+    free(command);
     if (finding->more > 0) {
         cli_put_repeat(out, ' ', 9);
         cli_put_text(out, "and ");
@@ -105,46 +141,46 @@ static void put_finding(const doctor *d, const doctor_finding *finding)
     }
 }
 
-void doctor_show_text(const doctor *d)
+void doctor_show_text(const doctor_view *view)
 {
-    put_verdict(d);
-    for (size_t i = 0; i < d->seen_count && !d->app->quiet; i++) {
-        put_seen(d, &d->seen[i]);
+    put_verdict(view);
+    const coffer_doctor_model *seen = NULL;
+    for (size_t i = 0; !view->app->quiet && (seen = coffer_diagnosis_model_at(view->diagnosis, i)) != NULL; i++) {
+        put_seen(view, seen);
     }
-    for (int weight = DOCTOR_ERROR; weight >= (d->app->quiet ? DOCTOR_WARNING : DOCTOR_NOTE); weight--) {
-        for (size_t i = 0; i < d->count; i++) {
-            if ((int)d->findings[i].weight == weight) {
-                put_finding(d, &d->findings[i]);
-            }
+    const coffer_doctor_finding *finding = NULL;
+    for (size_t i = 0; (finding = coffer_diagnosis_finding_at(view->diagnosis, i)) != NULL; i++) {
+        if (!view->app->quiet || finding->severity != COFFER_SEVERITY_NOTE) {
+            put_finding(view, finding);
         }
     }
 }
 
 /* ---- JSON ---- */
 
-static void json_seen(const doctor *d)
+static void json_seen(const doctor_view *view)
 {
-    cli_output *out = &d->app->out;
+    cli_output *out = &view->app->out;
     cli_json_key(out, "models");
     cli_json_open(out, '[', true);
-    for (size_t i = 0; i < d->seen_count; i++) {
-        const doctor_seen *seen = &d->seen[i];
+    const coffer_doctor_model *seen = NULL;
+    for (size_t i = 0; (seen = coffer_diagnosis_model_at(view->diagnosis, i)) != NULL; i++) {
         cli_json_open(out, '{', false);
         cli_json_put_string(out, "file", seen->name);
         cli_json_text_or_null(out, "type", seen->type != NULL ? seen->type : "",
                               seen->type != NULL ? strlen(seen->type) : 0);
-        cli_json_put_number(out, "files", seen->files);
-        cli_json_put_number(out, "tensors", seen->tensors);
+        cli_json_put_number(out, "files", seen->file_count);
+        cli_json_put_number(out, "tensors", seen->tensor_count);
         cli_json_put_number(out, "size", seen->size);
         cli_json_close(out, '}');
     }
     cli_json_close(out, ']');
 }
 
-static void json_finding(cli_output *out, const doctor_finding *finding)
+static void json_finding(cli_output *out, const coffer_doctor_finding *finding)
 {
     cli_json_open(out, '{', false);
-    cli_json_put_string(out, "weight", doctor_weight_name(finding->weight));
+    cli_json_put_string(out, "weight", coffer_severity_name(finding->severity));
     cli_json_put_string(out, "kind", finding->kind);
     cli_json_put_string(out, "file", finding->file);
     cli_json_key(out, "tensor");
@@ -159,35 +195,33 @@ static void json_finding(cli_output *out, const doctor_finding *finding)
     } else {
         cli_json_null(out);
     }
-    cli_json_put_string(out, "reason", finding->reason);
-    cli_json_text_or_null(out, "command", finding->command != NULL ? finding->command : "",
-                          finding->command != NULL ? strlen(finding->command) : 0);
+    cli_json_put_string(out, "reason", finding->message);
+    char *command = doctor_command(finding);
+    cli_json_text_or_null(out, "command", command != NULL ? command : "", command != NULL ? strlen(command) : 0);
+    free(command);
     cli_json_put_bool(out, "fixes", finding->fixes);
     cli_json_put_number(out, "more", finding->more);
     cli_json_close(out, '}');
 }
 
-void doctor_show_json(const doctor *d)
+void doctor_show_json(const doctor_view *view)
 {
-    cli_output *out = &d->app->out;
+    cli_output *out = &view->app->out;
     cli_json_open(out, '{', true);
-    cli_json_put_string(out, "path", d->path);
-    cli_json_text_or_null(out, "against", d->against != NULL ? d->against : "",
-                          d->against != NULL ? strlen(d->against) : 0);
-    cli_json_put_bool(out, "ok", d->totals[DOCTOR_ERROR] == 0 && !(d->strict && d->totals[DOCTOR_WARNING] > 0));
-    cli_json_put_number(out, "errors", d->totals[DOCTOR_ERROR]);
-    cli_json_put_number(out, "warnings", d->totals[DOCTOR_WARNING]);
-    cli_json_put_number(out, "notes", d->totals[DOCTOR_NOTE]);
-    cli_json_put_bool(out, "data", d->data);
-    json_seen(d);
+    cli_json_put_string(out, "path", view->path);
+    cli_json_text_or_null(out, "against", view->against != NULL ? view->against : "",
+                          view->against != NULL ? strlen(view->against) : 0);
+    cli_json_put_bool(out, "ok", view->summary->errors == 0 && !(view->strict && view->summary->warnings > 0));
+    cli_json_put_number(out, "errors", view->summary->errors);
+    cli_json_put_number(out, "warnings", view->summary->warnings);
+    cli_json_put_number(out, "notes", view->summary->notes);
+    cli_json_put_bool(out, "data", view->summary->data);
+    json_seen(view);
     cli_json_key(out, "findings");
     cli_json_open(out, '[', true);
-    for (int weight = DOCTOR_ERROR; weight >= DOCTOR_NOTE; weight--) {
-        for (size_t i = 0; i < d->count; i++) {
-            if ((int)d->findings[i].weight == weight) {
-                json_finding(out, &d->findings[i]);
-            }
-        }
+    const coffer_doctor_finding *finding = NULL;
+    for (size_t i = 0; (finding = coffer_diagnosis_finding_at(view->diagnosis, i)) != NULL; i++) {
+        json_finding(out, finding);
     }
     cli_json_close(out, ']');
     cli_json_close(out, '}');

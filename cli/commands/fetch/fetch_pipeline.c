@@ -4,7 +4,6 @@
  * the parts' names, their headers, and the small files that belong to no model. These come last, and model_index.json, by
  * which a folder is known to be a pipeline, after all others.
  */
-#include "cli_document.h"
 #include "cli_inputs.h"
 #include "cli_options.h"
 #include "cli_output.h"
@@ -13,6 +12,7 @@
 #include "cli_report.h"
 #include "cli_text.h"
 #include "fetch_download.h"
+#include "json_document.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -204,7 +204,7 @@ static int look_for(pipeline_job *job, const char *part, const char *name, bool 
     if (bytes == NULL) {
         return code;
     }
-    if (cli_ends_in(name, ".json") && !cli_document_check(bytes, size, &loose, &what, &at)) {
+    if (cli_ends_in(name, ".json") && !coffer__document_check(bytes, size, &loose, &what, &at)) {
         free(bytes);
         cli_say_path(job->app, job->whole.url, "%s/%s is not JSON, at byte %zu: %s", part, name, at, what);
         return CLI_EXIT_NOT_CONFORMING;

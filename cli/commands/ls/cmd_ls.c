@@ -162,8 +162,10 @@ static void json_tensor(cli_output *out, const ls_selection *selection, const co
     cli_json_shape(out, tensor->shape, tensor->rank);
     cli_json_key(out, "elements");
     cli_json_number(out, coffer_tensor_elements(tensor));
-    if (!is_foreign(selection)) {
-        cli_json_key(out, "offset");
+    cli_json_key(out, "offset");
+    if (is_foreign(selection)) {
+        cli_json_null(out);
+    } else {
         cli_json_number(out, tensor->offset);
     }
     cli_json_key(out, "size");
@@ -212,7 +214,11 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
         cli_tsv_text(out, coffer_tensor_dtype_name(tensor));
         cli_tsv_shape(out, tensor->shape, tensor->rank);
         cli_tsv_number(out, coffer_tensor_elements(tensor));
-        cli_tsv_number(out, is_foreign(selection) ? 0 : tensor->offset);
+        if (is_foreign(selection)) {
+            cli_tsv_text(out, "");
+        } else {
+            cli_tsv_number(out, tensor->offset);
+        }
         cli_tsv_number(out, tensor->size);
         if (is_foreign(selection)) {
             cli_stored_text(selection->model, tensor, stored);

@@ -12,8 +12,6 @@
 int meta_show(cli *app, const cli_arguments *arguments);
 /* Fixes the file that names[0] is (--fix), or with --dry-run says what there is to fix. Returns the exit code. */
 int meta_fix(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked);
-/* What the bytes after the tensors of a file look like: "zeros", "a zip archive"; "" when that is not known. */
-const char *meta_looks_like(const coffer_fixed_file *fixed);
 
 #define META_VALUE_MAX ((size_t)256 << 20) /* bytes of a file that has a value, or many; no header has space for more */
 

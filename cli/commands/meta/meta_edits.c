@@ -3,12 +3,13 @@
  * The edits that a command line asks for, in its order: --set KEY=VALUE, of which the value may be a file's text (@FILE),
  * --set-json FILE, and --unset with patterns, which stand for the keys that are there.
  */
-#include "cli_document.h"
+#include "block.h"
 #include "cli_files.h"
 #include "cli_inputs.h"
 #include "cli_options.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "json_document.h"
 #include "meta.h"
 
 #include <stdlib.h>
@@ -185,10 +186,23 @@ static int bad_document(const meta_edits *all, const char *path, const char *wha
     return CLI_EXIT_NOT_CONFORMING;
 }
 
-static int read_member(meta_edits *all, const char *path, const cli_document *document, const cli_node *member)
+/* A text of a document as memory of this command; NULL without any. */
+static char *own_text(char *text, size_t len)
+{
+    char *own = text != NULL ? malloc(len + 1) : NULL;
+    if (own != NULL) {
+        memcpy(own, text, len + 1);
+    }
+    coffer__block_free(text);
+    return own;
+}
+
+static int read_member(meta_edits *all, const char *path, const coffer__document *document,
+                       const coffer__json_node *member)
 {
     coffer_edit edit = { .key = NULL };
-    char *key = cli_document_key(document, member, &edit.key_len);
+    char *text = coffer__document_key(document, member, &edit.key_len);
+    char *key = own_text(text, edit.key_len);
     edit.key = key;
     if (!keep_text(all, key)) {
         return no_memory(all);
@@ -199,29 +213,30 @@ static int read_member(meta_edits *all, const char *path, const cli_document *do
     if (member->kind != '"') {
         return bad_document(all, path, "a value has to be a string, or null to remove its key", member->at);
     }
-    char *value = cli_document_string(document, member, &edit.value_len);
+    text = coffer__document_string(document, member, &edit.value_len);
+    char *value = own_text(text, edit.value_len);
     edit.value = value;
     return keep_text(all, value) ? add_edit(all, edit) : no_memory(all);
 }
 
 static int read_document(meta_edits *all, const char *path, const cli_input *input)
 {
-    cli_document document;
+    coffer__document document;
     int code = CLI_EXIT_OK;
-    if (!cli_document_read(&document, input->bytes, input->size)) {
+    if (!coffer__document_read(&document, coffer_libc_allocator(), input->bytes, input->size)) {
         code = document.what != NULL ? bad_document(all, path, document.what, document.at) : no_memory(all);
-        cli_document_free(&document);
+        coffer__document_free(&document);
         return code;
     }
-    const cli_node *root = cli_document_root(&document);
+    const coffer__json_node *root = coffer__document_root(&document);
     if (root->kind != '{') {
         code = bad_document(all, path, "an object of strings is wanted", root->at);
     }
-    const cli_node *member = cli_document_first(&document, root);
-    for (; code == CLI_EXIT_OK && member != NULL; member = cli_document_after(&document, root, member)) {
+    const coffer__json_node *member = coffer__document_first(&document, root);
+    for (; code == CLI_EXIT_OK && member != NULL; member = coffer__document_after(&document, root, member)) {
         code = read_member(all, path, &document, member);
     }
-    cli_document_free(&document);
+    coffer__document_free(&document);
     return code;
 }
 

@@ -13,41 +13,13 @@
 
 #define FIXED_SIZE 256
 
-const char *meta_looks_like(const coffer_fixed_file *fixed)
-{
-    static const struct {
-        coffer_status looks;
-        const char *text;
-    } kinds[] = {
-        { COFFER_ERR_IS_HTML, "a web page" },
-        { COFFER_ERR_IS_JSON, "JSON" },
-        { COFFER_ERR_IS_ZIP, "a zip archive" },
-        { COFFER_ERR_IS_PICKLE, "a pickle" },
-        { COFFER_ERR_IS_GGUF, "a GGUF file" },
-        { COFFER_ERR_IS_HDF5, "an HDF5 file" },
-        { COFFER_ERR_IS_NUMPY, "a NumPy array" },
-        { COFFER_ERR_IS_COMPRESSED, "compressed data" },
-        { COFFER_ERR_IS_ZEROS, "zeros" },
-        { COFFER_ERR_IS_TEXT, "text" },
-        { COFFER_ERR_IS_TAR, "a tar archive" },
-        { COFFER_ERR_IS_ELF, "a program or library" },
-        { COFFER_ERR_IS_CONVERTIBLE, "a file of another format" },
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !fixed->tensors; i++) {
-        if (fixed->looks == kinds[i].looks) {
-            return kinds[i].text;
-        }
-    }
-    return fixed->tensors ? "another file of tensors" : "";
-}
-
 /* "512 bytes after the tensors (zeros) cut off; values of the metadata made strings" */
 static void fixed_text(const coffer_fixed_file *fixed, bool dry_run, char text[FIXED_SIZE])
 {
     char bytes[CLI_NUMBER_SIZE];
     size_t used = 0;
     const char *would = dry_run ? "would be " : "";
-    const char *looks = meta_looks_like(fixed);
+    const char *looks = coffer_fixed_looks(fixed);
     cli_number_text(bytes, fixed->trailing, true);
     if (fixed->trailing > 0) {
         used = (size_t)snprintf(text, FIXED_SIZE, "%s byte%s after the tensors%s%s%s %scut off%s", bytes,

@@ -475,16 +475,6 @@ static const known_row *names_look_up(const char *module, const char *name)
                : NULL;
 }
 
-bool coffer__known_at(size_t i, const char **module, const char **name)
-{
-    if (i >= sizeof known_rows / sizeof *known_rows) {
-        return false;
-    }
-    *module = known_rows[i].module;
-    *name = known_rows[i].name;
-    return true;
-}
-
 coffer__known coffer__known_global(const char *module, const char *name)
 {
     const known_row *row = names_look_up(module, name);

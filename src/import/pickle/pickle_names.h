@@ -94,8 +94,6 @@ typedef struct coffer__known {
 const coffer__element_facts *coffer__element_facts_of(coffer__element element);
 /* What is known of a global, by its module and name after Python 2's renamings. */
 coffer__known coffer__known_global(const char *module, const char *name);
-/* The names of row `i` of the table of globals, by module and then by name; false past the last. */
-bool coffer__known_at(size_t i, const char **module, const char **name);
 /* The class in torch's module of storages of that element; NULL when it has none. */
 const char *coffer__known_storage(coffer__element element);
 
