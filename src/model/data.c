@@ -7,6 +7,7 @@
 #include "lazy_verify.h"
 #include "model.h"
 #include "os.h"
+#include "packed_source.h"
 #include "url.h"
 
 bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
@@ -34,6 +35,13 @@ static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_
     if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
         coffer__lazy_verify_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
+    }
+    if (coffer__packed_source_view(&shard->source) != NULL && tensor->size > 0) {
+        uint8_t *data = coffer__packed_source_data(&shard->source, tensor->offset, err);
+        if (data == NULL) {
+            coffer__model_fail(err, err == NULL ? COFFER_ERR_NOT_MAPPED : err->code, shard, tensor);
+        }
+        return data;
     }
     uint8_t *base = coffer__shard_base(shard, err);
     if (base == NULL) {
