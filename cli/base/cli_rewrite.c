@@ -7,6 +7,7 @@
 #include "cli_files.h"
 #include "cli_guard.h"
 #include "cli_json.h"
+#include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
@@ -25,7 +26,11 @@
 typedef struct rewriting {
     cli *app;
     const char *path;
-    const char *output; /* -o, or NULL */
+    const char *given;  /* -o, or NULL */
+    const char *output; /* the same, or the model in that folder */
+    bool into_folder;
+    bool unplaced;           /* a dry run of what has to be written somewhere, which is not said */
+    cli_model_folder folder; /* where `into_folder` is set and the model is open */
     coffer *model;
     coffer_rewrite *rewrite;
     cli_changes changes;
@@ -60,6 +65,12 @@ static int check(const rewriting *run, const cli_arguments *arguments)
     const bool force = cli_given(arguments, CLI_OPTION_FORCE);
     if (run->output != NULL && cli_given(arguments, CLI_OPTION_IN_PLACE)) {
         return cli_usage_error(run->app, "--in-place rewrites PATH, and -o writes another file: one of them");
+    }
+    if (run->unplaced) {
+        return CLI_EXIT_OK;
+    }
+    if (run->into_folder) {
+        return CLI_EXIT_OK; /* its files are looked at when the model is open, which has their names */
     }
     return run->output != NULL ? check_output(run, force) : check_place(run, force);
 }
@@ -100,6 +111,9 @@ static int check_model(const rewriting *run, bool force, uint64_t max_shard_size
 {
     const bool sharded = max_shard_size != UINT64_MAX && (max_shard_size != 0 || coffer_shard_count(run->model) > 1);
     const bool single = cli_is_single_file(run->model, run->path);
+    if (run->unplaced) {
+        return CLI_EXIT_OK;
+    }
     if (run->output == NULL) {
         return single ? CLI_EXIT_OK : check_files(run, force);
     }
@@ -112,7 +126,7 @@ static int check_model(const rewriting *run, bool force, uint64_t max_shard_size
 /* The new file, as it was named. */
 static const char *new_name(const rewriting *run)
 {
-    return run->output != NULL ? run->output : run->path;
+    return run->given != NULL ? run->given : run->path;
 }
 
 static int fail(const rewriting *run, const coffer_error *err)
@@ -144,8 +158,7 @@ static void show_json(const rewriting *run, const char *done)
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, run->path);
-    cli_json_key(out, "output");
-    cli_json_string(out, new_name(run));
+    cli_json_text_or_null(out, "output", new_name(run), run->unplaced ? 0 : strlen(new_name(run)));
     cli_json_key(out, "done");
     cli_json_string(out, done);
     cli_json_key(out, "way");
@@ -228,18 +241,20 @@ static void warn(const rewriting *run)
 {
     uint64_t overflowed = 0;
     uint64_t vanished = 0;
+    bool saturated = false;
     char text[2][CLI_NUMBER_SIZE];
     const coffer_rewrite_change *tensor = NULL;
     for (size_t i = 0; (tensor = coffer_rewrite_at(run->rewrite, i)) != NULL; i++) {
         overflowed += tensor->overflowed;
         vanished += tensor->vanished;
+        saturated = saturated || (tensor->overflowed > 0 && tensor->to->dtype == COFFER_F8_E4M3);
     }
     if (overflowed + vanished > 0) {
         cli_number_text(text[0], overflowed, true);
         cli_number_text(text[1], vanished, true);
         cli_remark_path(run->app, run->path,
-                        "warning: %s numbers became infinite and %s became zero; --json says in which tensors", text[0],
-                        text[1]);
+                        "warning: %s numbers became %s and %s became zero; --json says in which tensors", text[0],
+                        saturated ? "infinite, or 448 in F8_E4M3," : "infinite", text[1]);
     }
 }
 
@@ -351,6 +366,63 @@ static int carry_out(rewriting *run, const cli_arguments *arguments, const char 
     return code == CLI_EXIT_OK ? use_plan(run, false) : code;
 }
 
+/* ---- Whole models ---- */
+
+/* The dtype that most numbers have in the new model, where tensors were cast. Of those of 8 bits programs cannot compute
+   in, so that their configuration keeps what it states. */
+static coffer_dtype cast_dtype(const rewriting *run)
+{
+    static const coffer_dtype dtypes[] = { COFFER_F16, COFFER_BF16, COFFER_F32, COFFER_F64 };
+    uint64_t bytes[sizeof dtypes / sizeof dtypes[0]] = { 0 };
+    const coffer_rewrite_change *change = NULL;
+    size_t most = 0;
+    bool cast = false;
+    for (size_t i = 0; (change = coffer_rewrite_at(run->rewrite, i)) != NULL; i++) {
+        cast = cast || (change->to != NULL && change->to->dtype != change->from->dtype);
+        for (size_t k = 0; change->to != NULL && k < sizeof dtypes / sizeof dtypes[0]; k++) {
+            bytes[k] += change->to->dtype == dtypes[k] ? coffer_tensor_elements(change->to) : 0;
+        }
+    }
+    for (size_t k = 1; k < sizeof dtypes / sizeof dtypes[0]; k++) {
+        most = bytes[k] > bytes[most] ? k : most;
+    }
+    return cast && bytes[most] > 0 ? dtypes[most] : COFFER_UNKNOWN_DTYPE;
+}
+
+/* What the plan makes of the model, said in its companions. */
+static int correct_companions(rewriting *run)
+{
+    cli_config_facts facts = { .dtype = cast_dtype(run) };
+    uint32_t *layers = NULL;
+    if (coffer_rewrite_layers(run->rewrite, NULL, 0, &facts.layers_before, &facts.layers_after)) {
+        layers = calloc(facts.layers_after + 1, sizeof *layers);
+        if (layers == NULL) {
+            return cli_fail_memory(run->app, run->path);
+        }
+        (void)coffer_rewrite_layers(run->rewrite, layers, facts.layers_after, &facts.layers_before,
+                                    &facts.layers_after);
+        facts.layers = layers;
+    }
+    cli_model_folder_correct(&run->folder, &facts);
+    free(layers);
+    return CLI_EXIT_OK;
+}
+
+/* The folder of -o, once the model is known. */
+static int open_folder(rewriting *run, coffer_rewrite_options *options, bool force)
+{
+    const coffer_format format =
+        options->format != COFFER_FORMAT_ANY ? options->format : coffer_table_format(coffer_shard_table(run->model, 0));
+    if (format != COFFER_FORMAT_SAFETENSORS) {
+        return cli_usage_error(run->app, "a folder gets a model of safetensors: name a file (-o FILE), or convert it");
+    }
+    const int code = cli_model_folder_open(&run->folder, run->app, run->given, run->model, run->path, NULL, force);
+    run->output = run->folder.path;
+    options->companions = run->folder.files;
+    options->companion_count = run->folder.count;
+    return code;
+}
+
 /* What is packed stays so, unless it gets a format that has no packed files. */
 static bool stays_packed(const rewriting *run, coffer_format format)
 {
@@ -380,19 +452,24 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     if (run->model == NULL) {
         return code;
     }
-    code = check_model(run, cli_given(arguments, CLI_OPTION_FORCE), options->max_shard_size);
+    const bool force = cli_given(arguments, CLI_OPTION_FORCE);
+    code = run->into_folder ? open_folder(run, options, force) : CLI_EXIT_OK;
+    code = code == CLI_EXIT_OK ? check_model(run, force, options->max_shard_size) : code;
     if (code != CLI_EXIT_OK) {
         return code;
     }
     options->packed = stays_packed(run, options->format);
     options->output = run->output;
-    options->follow_links = cli_given(arguments, CLI_OPTION_FORCE);
-    options->force = options->follow_links;
+    options->follow_links = force;
+    options->force = force;
     options->digests = cli_recorded_wanted(arguments, run->model);
     const cli_rewrite_planner *own = run->planner;
     const coffer_status status = own == NULL ? coffer_rewrite_plan(&run->rewrite, run->model, options, &err)
                                              : own->plan(own->ctx, &run->rewrite, run->model, options, &err);
-    return status == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
+    if (status != COFFER_OK) {
+        return fail(run, &err);
+    }
+    return run->into_folder ? correct_companions(run) : CLI_EXIT_OK;
 }
 
 /* What cli_rewrite_model and cli_rewrite_choose share. */
@@ -401,7 +478,12 @@ static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, con
 {
     coffer_rewrite_options options = *wanted;
     run->path = arguments->names[0];
-    run->output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    run->given = cli_value(arguments, CLI_OPTION_OUTPUT);
+    run->output = run->given;
+    run->into_folder = cli_names_folder(run->given);
+    const bool far = strcmp(run->path, "-") == 0 || strstr(run->path, "://") != NULL;
+    options.unplaced = run->given == NULL && cli_given(arguments, CLI_OPTION_DRY_RUN) && (wanted->unplaced || far);
+    run->unplaced = options.unplaced;
     run->every = cli_given(arguments, CLI_OPTION_ALL);
     run->started = cli_seconds();
     int code = plan(run, arguments, &options);
@@ -412,14 +494,25 @@ static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, con
     }
     coffer_rewrite_free(run->rewrite);
     coffer_close(run->model);
+    cli_model_folder_close(&run->folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
     return code;
+}
+
+int cli_rewrite_check_given(cli *app, const cli_arguments *arguments)
+{
+    return cli_given(arguments, CLI_OPTION_OUTPUT) || cli_given(arguments, CLI_OPTION_DRY_RUN)
+               ? CLI_EXIT_OK
+               : cli_usage_error(app, "name the new file, or a folder for a whole model: -o FILE, -o FOLDER/");
 }
 
 int cli_rewrite_check(cli *app, const cli_arguments *arguments)
 {
+    const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
     const rewriting run = { .app = app,
                             .path = arguments->names[0],
-                            .output = cli_value(arguments, CLI_OPTION_OUTPUT) };
+                            .given = output,
+                            .output = output,
+                            .into_folder = cli_names_folder(output) };
     return check(&run, arguments);
 }
 
@@ -437,10 +530,12 @@ int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_o
 
 int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner)
 {
-    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     rewriting run = { .app = app, .changes = { .computed = &planner->computed }, .planner = planner };
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
-        return cli_usage_error(app, "name the new file: -o FILE");
+    options.unplaced = true;
+    const int code = cli_rewrite_check_given(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     return rewrite_or_choose(&run, arguments, &options, "");
 }

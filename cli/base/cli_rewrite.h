@@ -19,7 +19,7 @@
 /* The options that all of them have. */
 #define CLI_OPTION_ROW_OUTPUT                                                                                          \
     {                                                                                                                  \
-        CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write a new file instead of rewriting PATH", NULL                   \
+        CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write a new file, or FOLDER/ with a whole model, not PATH", NULL    \
     }
 #define CLI_OPTION_ROW_DRY_RUN                                                                                         \
     {                                                                                                                  \
@@ -47,6 +47,8 @@
 /* Whether the command line says where the new file goes, and whether that may be; what needs no model. Reports what is
    wrong. Returns the exit code. */
 int cli_rewrite_check(cli *app, const cli_arguments *arguments);
+/* Whether -o is given, where a rewrite needs it: all but a dry run (`unplaced` in the options). Reports that it is not. */
+int cli_rewrite_check_given(cli *app, const cli_arguments *arguments);
 /* Rewrites the file that names[0] is, or with --dry-run shows what would change. `nothing` is what is said when nothing
    does: "its tensors are aligned already". Reports what fails. Returns the exit code. */
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing);
@@ -62,7 +64,7 @@ typedef struct cli_rewrite_planner {
     void *ctx;
     cli_computed computed;
 } cli_rewrite_planner;
-/* The same as cli_rewrite with such a plan, to the file of -o, which has to be given. */
+/* The same as cli_rewrite with such a plan, to the file or folder of -o, which has to be given but for a dry run. */
 int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner);
 
 /* Reads one argument as a rule, whose pattern goes to `pattern`: space for all of the text. Reports what is wrong with

@@ -29,8 +29,9 @@ const cli_command cli_pack = {
     .usage = "MODEL",
     .about = "Writes a file of the same tensors, without loss, in fewer bytes: BF16 takes a third less. What opens\n"
              "files by Coffer opens it as the original; other programs refuse it by the shapes. Of a sharded\n"
-             "model FILE is a folder, in which the files have their names; its index is copied, and companion\n"
-             "files are not. Every part is decoded and compared before it is written.\n"
+             "model FILE is a folder, in which the files have their names; -o FOLDER/ is one for a single file,\n"
+             "too. What goes with the model, such as its index, config.json and tokeniser, is copied. Every part\n"
+             "is decoded and compared before it is written.\n"
              "\n"
              "JSON: path, output, original_size and packed_size in bytes. A file that fails has path and error\n"
              "(see coffer help info).\n",

@@ -257,10 +257,12 @@ typedef struct coffer_import_write_options {
     const coffer_writer_options *files; /* of each file; NULL: the default */
     const char *sidecar; /* of GGUF: where all keys go as well, with the arrays that are too long for metadata: a GGUF
                             file without tensors, which coffer_export_options takes back; NULL: nowhere */
+    const coffer_companion *companions; /* as in coffer_model_writer_options; of safetensors alone */
+    size_t companion_count;
 } coffer_import_write_options;
 #define COFFER_IMPORT_WRITE_OPTIONS_INIT                                                                               \
     {                                                                                                                  \
-        sizeof(coffer_import_write_options), 0, false, false, false, false, NULL, NULL                                 \
+        sizeof(coffer_import_write_options), 0, false, false, false, false, NULL, NULL, NULL, 0                        \
     }
 
 /*

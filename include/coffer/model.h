@@ -201,8 +201,8 @@ COFFER_API const char *coffer_index_path(const coffer *model);
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
    tensor's too. Borrowed, valid until coffer_close. NULL on failure: COFFER_ERR_NOT_MAPPED where there is no map
-   (COFFER_READ, a URL, a source without `map`; of packed files see `unpacked_limit`) or where mapping failed. Not necessarily aligned: see
-   coffer_is_aligned. */
+   (COFFER_READ, a URL, a source without `map`; of packed files see `unpacked_limit`) or where mapping failed. Not
+   necessarily aligned: see coffer_is_aligned. */
 COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
 /* The same, to be changed in memory: only with COFFER_MAP_PRIVATE, else COFFER_ERR_NOT_MAPPED. Changes are seen by
    every user of this model; who changes what is up to the program, threads are not kept apart. For engines that

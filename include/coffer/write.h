@@ -125,6 +125,36 @@ COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_erro
 /* Releases the writer; one that was not finished leaves no file. NULL is ignored. */
 COFFER_API void coffer_writer_free(coffer_writer *writer);
 
+/* ---- Files next to a model -------------------------------------------------------------------------------------- */
+
+/* A file that is published together with a model, in its folder. Since 0.2. */
+typedef struct coffer_companion {
+    const char *name;  /* without a folder */
+    const void *bytes; /* NULL: the file has more than COFFER_COMPANION_MAX bytes, or cannot be read; it is left out */
+    size_t size;
+} coffer_companion;
+
+/* The most bytes of a companion. */
+#define COFFER_COMPANION_MAX ((uint64_t)256 << 20)
+
+/* The companions of a model, in memory. Since 0.2. */
+typedef struct coffer_companions coffer_companions;
+
+/* Whether a file of this name, without a folder, is one that programs read together with a model's tensors, or people:
+   a configuration, of a tokenizer or processor, too, a vocabulary, a chat template, code that a configuration names, a
+   licence, a model card. Weights of any format, their indices, digests and the state of a training are not.
+   For programs that copy models in a way of their own. Since 0.2. */
+COFFER_API bool coffer_is_companion(const char *name);
+/* Reads the companions of a model from the folder of its files, in order of their names; of a URL, those that
+   coffer_fetch downloads with it. With NULL for the model: those in the folder `path` on this machine, or in that of
+   the file `path`. A model in memory has none. Since 0.2. */
+COFFER_API coffer_status coffer_companions_read(coffer_companions **companions, const coffer *model, const char *path,
+                                                coffer_error *err);
+/* Companion `i`, borrowed; NULL when there is none of that number. Since 0.2. */
+COFFER_API const coffer_companion *coffer_companions_at(const coffer_companions *companions, size_t i);
+/* NULL is allowed. Since 0.2. */
+COFFER_API void coffer_companions_free(coffer_companions *companions);
+
 /* ---- Several files ----------------------------------------------------------------------------------------------- */
 
 /*
@@ -143,10 +173,14 @@ typedef struct coffer_model_writer_options {
     bool balanced;           /* as many files as without it, but of sizes as even as the order allows */
     bool force;              /* take a model of one file away that is in the way, else COFFER_ERR_SHADOWED */
     const coffer_writer_options *files; /* of each file; NULL: the default. Not in_place, and only safetensors */
+    /* Files that are published with the model, and replace those of their names; borrowed by coffer_model_writer_open
+       alone. Those without bytes are passed over. */
+    const coffer_companion *companions;
+    size_t companion_count;
 } coffer_model_writer_options;
 #define COFFER_MODEL_WRITER_OPTIONS_INIT                                                                               \
     {                                                                                                                  \
-        sizeof(coffer_model_writer_options), 0, false, false, NULL                                                     \
+        sizeof(coffer_model_writer_options), 0, false, false, NULL, NULL, 0                                            \
     }
 
 /* Opens a writer. The header declares all tensors, and the metadata of every file; it need not be built, and must live

@@ -193,14 +193,16 @@ static coffer_status import_check_names(const import_saving *saving, const coffe
     return COFFER_OK;
 }
 
-/* Several files. Their names are known only when the writer has planned them, so that is when they
+/* Several files, or one with companions. Their names are known only when the writer has planned them, so that is when they
    are compared with the input's; the writer has not replaced anything by then. */
 static coffer_status import_write_model(import_saving *saving, const coffer_header *header, coffer_error *err)
 {
     coffer_model_writer *writer = NULL;
     const coffer__writer_check check = { import_look, saving };
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
-    options.max_shard_size = saving->options.max_shard_size;
+    options.max_shard_size = saving->options.max_shard_size == 0 ? UINT64_MAX : saving->options.max_shard_size;
+    options.companions = saving->options.companions;
+    options.companion_count = saving->options.companion_count;
     options.balanced = saving->options.balanced;
     options.force = saving->options.force;
     options.files = saving->options.files;
@@ -231,8 +233,8 @@ static coffer_status import_write(import_saving *saving, coffer_error *err)
     }
     status = coffer_import_declare(saving->import, header, err);
     if (status == COFFER_OK) {
-        status = saving->options.max_shard_size == 0 ? import_write_file(saving, header, err)
-                                                     : import_write_model(saving, header, err);
+        const bool one = saving->options.max_shard_size == 0 && saving->options.companion_count == 0;
+        status = one ? import_write_file(saving, header, err) : import_write_model(saving, header, err);
     }
     coffer_header_free(header);
     return status;

@@ -27,12 +27,16 @@
 #include "sink.h"
 #include "sort.h"
 #include "text.h"
+#include "writing.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define COMMIT_FORCED ".coffer-force"
 #define COMMIT_HEAD ".coffer-head"
+#define COMMIT_COMPANIONS ".coffer-companions"
+/* Bytes of .coffer-companions. */
+#define COMMIT_COMPANIONS_MAX ((uint64_t)1 << 20)
 /* Bytes of .coffer-force; commit.h has the layout. */
 #define COMMIT_FORCED_SIZE 32
 
@@ -90,6 +94,7 @@ static bool commit_make_names(coffer__commit *commit, const char *path)
            coffer__pending_save_index_name(&commit->ready, path, COFFER__PENDING_SAVE_READY) &&
            coffer__pending_save_index_name(&commit->forced, path, COMMIT_FORCED) &&
            coffer__pending_save_index_name(&commit->old, path, COFFER__PENDING_SAVE_OLD) &&
+           coffer__pending_save_index_name(&commit->companions, path, COMMIT_COMPANIONS) &&
            coffer__path_beside(&commit->shadow, path, "", COFFER__PENDING_SAVE_OLD);
 }
 
@@ -130,6 +135,10 @@ static coffer_status commit_check_all_own(const coffer__commit *commit, coffer_e
         return status;
     }
     status = commit_check_own(commit, commit->forced.text, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = commit_check_own(commit, commit->companions.text, false, err);
     return status == COFFER_OK ? commit_check_own(commit, commit->old.text, true, err) : status;
 }
 
@@ -382,6 +391,60 @@ static coffer_status commit_foresee_all(const coffer__commit *commit, const char
     return status;
 }
 
+/* Returns true when no file of that name is left, including when there was none: an earlier run
+   may have removed it. */
+static bool commit_unlink(const char *path)
+{
+    const int os_error = coffer__os_unlink(path);
+    return os_error == 0 || os_error == ENOENT;
+}
+
+/* Gives a companion its name. Where none waits for it, an earlier run got this far. */
+static coffer_status commit_place_companion(const coffer__commit *commit, const char *target, const char *temporary,
+                                            coffer_error *err)
+{
+    return coffer__os_exists(temporary) ? commit_rename(commit, temporary, target, err) : COFFER_OK;
+}
+
+/* Removes a new companion. */
+static coffer_status commit_undo_companion(const coffer__commit *commit, const char *target, const char *temporary,
+                                           coffer_error *err)
+{
+    (void)commit;
+    (void)target;
+    return commit_unlink(temporary) ? COFFER_OK : coffer__errno_status(err, "remove a new file", temporary, EACCES);
+}
+
+/* Does that with every file that .coffer-companions names, and removes the list when all of it could be done; there may be
+   none. Its names are judged again, as anybody may have changed it. */
+static coffer_status commit_each_companion(const coffer__commit *commit,
+                                           coffer_status (*act)(const coffer__commit *commit, const char *target,
+                                                                const char *temporary, coffer_error *err),
+                                           coffer_error *err)
+{
+    coffer__whole list;
+    coffer__path target;
+    coffer__path temporary;
+    coffer_status status =
+        coffer__model_dir_read(commit->companions.text, NULL, COMMIT_COMPANIONS_MAX, &commit->allocator, &list, err);
+    if (status != COFFER_OK) {
+        return status == COFFER_ERR_NOT_FOUND ? COFFER_OK : coffer__fail_path(err, status, commit->companions.text);
+    }
+    for (size_t at = 0; at < list.size && status == COFFER_OK;) {
+        const char *text = (const char *)list.bytes + at;
+        const char *end = memchr(text, '\n', list.size - at);
+        const coffer__name name = { text, end != NULL ? (size_t)(end - text) : list.size - at };
+        if (commit_file(&target, commit->path.text, &name) && !coffer__shards_path_fits(target.text) &&
+            coffer__commit_name(&temporary, target.text)) {
+            status = act(commit, target.text, temporary.text, err);
+        }
+        at += name.len + 1;
+    }
+    coffer__whole_free(&list, &commit->allocator);
+    const bool gone = status != COFFER_OK || commit_unlink(commit->companions.text);
+    return gone ? status : coffer__errno_status(err, "remove the list of new files", commit->companions.text, EACCES);
+}
+
 /* An index that names nothing. It records that there was no index before, so that recovery can
    tell this from an index that has yet to move. Created only where nothing is, so it never
    truncates a file. */
@@ -468,14 +531,6 @@ static coffer_status commit_set_aside(const coffer__commit *commit, const commit
     return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "move the old model aside", path, os_error);
 }
 
-/* Returns true when no file of that name is left, including when there was none: an earlier run
-   may have removed it. */
-static bool commit_unlink(const char *path)
-{
-    const int os_error = coffer__os_unlink(path);
-    return os_error == 0 || os_error == ENOENT;
-}
-
 /* Removes every file that `old` names and `now` does not. Returns false if one could not be removed. `path` itself
    is never removed here: it is either the new model or, under its name aside, commit_tidy's to remove. A name
    without the ending of a file of tensors may be anything, since a stranger may have written the old index; it stays. */
@@ -544,6 +599,9 @@ static coffer_status commit_settle(const coffer__commit *commit, coffer_error *e
         status = commit->meanwhile(commit->meanwhile_ctx, err);
     }
     if (status == COFFER_OK) {
+        status = commit_each_companion(commit, commit_place_companion, err);
+    }
+    if (status == COFFER_OK) {
         status = commit_place_all(commit, &list, err);
     }
     commit_free_list(&list);
@@ -585,7 +643,7 @@ static void commit_undo(const coffer__commit *commit, const char *list_path)
     coffer__path file;
     const char *path = commit->path.text;
     /* A model of one file, or of no tensors, has its temporary file here even if the list does not name it. */
-    bool all = commit_unlink_new(path);
+    bool all = commit_unlink_new(path) && commit_each_companion(commit, commit_undo_companion, NULL) == COFFER_OK;
     const coffer_status status = commit_read_list(&list, list_path, &commit->allocator, NULL);
     /* After a failure of memory or I/O the next try may succeed, so the list stays for it. */
     all = all && status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
@@ -804,6 +862,66 @@ coffer_status coffer__commit_begin(coffer__commit *commit, const void *index, si
     const bool again = commit->begun;
     commit->begun = true;
     return commit_write(commit, commit->fresh.text, index, size, again, err);
+}
+
+/* Whether a companion can get its name. *target and *temporary are its paths. */
+static coffer_status commit_judge_companion(const coffer__commit *commit, const coffer_companion *file,
+                                            coffer__path *target, coffer__path *temporary, coffer_error *err)
+{
+    const char *path = commit->path.text;
+    if (!coffer__path_sibling(target, path, file->name) || !coffer__commit_name(temporary, target->text) ||
+        coffer__model_dir_check_name(file->name, coffer__text_len(file->name), 0, NULL) != COFFER_OK ||
+        coffer__shards_path_fits(target->text)) {
+        return commit_refuse(file->name, "it is no name of a file next to a model", err);
+    }
+    const coffer_status status = coffer__commit_judge(path, target->text, err);
+    return status == COFFER_OK ? coffer__commit_check(target->text, err) : status;
+}
+
+/* The list of the files, a line for each. */
+static coffer_status commit_list_companions(const coffer__commit *commit, const coffer_companion *files, size_t count,
+                                            coffer__writing *list, coffer_error *err)
+{
+    coffer__path target;
+    coffer__path temporary;
+    for (size_t i = 0; i < count; i++) {
+        const coffer_status status =
+            files[i].bytes == NULL ? COFFER_OK : commit_judge_companion(commit, &files[i], &target, &temporary, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (files[i].bytes != NULL) {
+            coffer__write_text(list, files[i].name);
+            coffer__write(list, "\n", 1);
+        }
+    }
+    if (list->failed || list->used > COMMIT_COMPANIONS_MAX) {
+        return coffer__fail(err, list->failed ? COFFER_ERR_MEMORY : COFFER_ERR_ARGUMENT,
+                            "there is no space for the names of the companions");
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__commit_add_companions(coffer__commit *commit, const coffer_companion *files, size_t count,
+                                            coffer_error *err)
+{
+    coffer__path target;
+    coffer__path temporary;
+    coffer__writing list = { .allocator = &commit->allocator };
+    coffer_status status = commit_list_companions(commit, files, count, &list, err);
+    if (status == COFFER_OK && list.used > 0) {
+        status = commit_write(commit, commit->companions.text, list.text, list.used, false, err);
+    }
+    coffer__writing_free(&list);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        if (files[i].bytes != NULL) {
+            status = commit_judge_companion(commit, &files[i], &target, &temporary, err);
+            status = status == COFFER_OK
+                         ? commit_write(commit, temporary.text, files[i].bytes, files[i].size, false, err)
+                         : status;
+        }
+    }
+    return status;
 }
 
 /* Looks again for a model of one file at `path`: it may have been put there after

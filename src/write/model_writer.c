@@ -310,6 +310,9 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
         writer->options.sync = writer->commit.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
         status = model_writer_begin(writer, err);
     }
+    if (status == COFFER_OK) {
+        status = coffer__commit_add_companions(&writer->commit, options->companions, options->companion_count, err);
+    }
     return status;
 }
 

@@ -59,17 +59,20 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     model.max_shard_size = options->max_shard_size;
     /* owns_target: the file that would be removed is one of the model's own (rewrite_guard.c). */
     model.force = options->force || rewrite->owns_target;
+    model.companions = options->companions;
+    model.companion_count = options->companion_count;
     return coffer__model_writer_create(&target->files, rewrite->header, rewrite->target.text, &keeps, &model, err);
 }
 
 /* A single file made of a single file has a writer of its own: it may have any name and format, and
    nothing else is published with it. Replacing several files by one needs the commit, too,
-   since the old ones and their index have to go. */
+   since the old ones and their index have to go, and so do companions. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     const bool replaces_sharded = rewrite->options.output == NULL && rewrite->model->sharded != NULL;
-    return rewrite->shards.count == 1 && !replaces_sharded ? rewrite_open_file(rewrite, target, err)
-                                                           : rewrite_open_files(rewrite, target, err);
+    const bool alone = rewrite->options.companion_count == 0 && !replaces_sharded;
+    return rewrite->shards.count == 1 && alone ? rewrite_open_file(rewrite, target, err)
+                                               : rewrite_open_files(rewrite, target, err);
 }
 
 /* One call for all tensors lets the writer join neighbours into long runs. Where the model was
@@ -139,7 +142,7 @@ static coffer_status rewrite_begin(const coffer_rewrite *rewrite, coffer__rewrit
     const coffer__computing *computing = &rewrite->computing;
     const coffer_status status =
         computing->prepare != NULL ? computing->prepare(computing->ctx, options, err) : COFFER_OK;
-    return status == COFFER_OK ? rewrite_open(rewrite, target, err) : status;
+    return status == COFFER_OK && !rewrite->options.unplaced ? rewrite_open(rewrite, target, err) : status;
 }
 
 /* Freeing a writer that was not finished removes its new files, so after any failure the old model is there as it was;
@@ -183,6 +186,9 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
     const coffer_status status = rewrite_use_up(rewrite, &known, options, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (rewrite->options.unplaced) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the plan has no place, and can only be checked");
     }
     switch (rewrite->summary.way) {
     case COFFER_REWRITE_FILES:

@@ -15,6 +15,7 @@
  */
 #include "cli_folder.h"
 #include "cli_formats.h"
+#include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_recorded.h"
 #include "cli_report.h"
@@ -29,6 +30,9 @@ static coffer_format wanted_format(const cli_arguments *arguments)
     const int to = cli_which(arguments, CLI_OPTION_TO);
     if (to >= 0) {
         return cli_written_format((size_t)to);
+    }
+    if (cli_names_folder(cli_value(arguments, CLI_OPTION_OUTPUT))) {
+        return COFFER_FORMAT_SAFETENSORS;
     }
     return coffer_format_to_write(coffer_format_from_path(cli_value(arguments, CLI_OPTION_OUTPUT)));
 }
@@ -161,7 +165,7 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     const char *path = arguments->names[0];
     const bool output = cli_given(arguments, CLI_OPTION_OUTPUT);
     if (!output && !cli_given(arguments, CLI_OPTION_DRY_RUN)) {
-        return cli_usage_error(app, "say where the new file goes: -o FILE");
+        return cli_usage_error(app, "say where the new file goes: -o FILE, or -o FOLDER/ for a whole model");
     }
     options.format = output ? wanted_format(arguments) : COFFER_FORMAT_SAFETENSORS;
     const coffer_export_format export = output ? wanted_export(arguments) : COFFER_EXPORT_NOTHING;
@@ -180,11 +184,8 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     if (!opened && convert_may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
     }
-    if (!opened && !output) {
-        return cli_fail(app, path, &err);
-    }
-    const int code = !output ? cli_usage_error(app, "say where the new file goes: -o FILE")
-                             : check_own_format(app, arguments, false);
+    options.unplaced = true;
+    const int code = check_own_format(app, arguments, false);
     if (code != CLI_EXIT_OK) {
         coffer_close(model);
         return code;
@@ -193,7 +194,8 @@ static int run_convert(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE",
+      "the new file; its ending gives the format; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy, pt or gguf, regardless of the ending",
       CLI_VALUES_EXPORTS },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },

@@ -122,6 +122,19 @@ static int check_import_output(const conversion *run, const coffer_import_write_
     return code;
 }
 
+/* The whole model to a folder; companions are those beside the first file. */
+static int open_import_folder(conversion *run, coffer_format format, coffer_import_write_options *writing)
+{
+    if (format != COFFER_FORMAT_SAFETENSORS) {
+        return cli_usage_error(run->app, "a folder gets a model of safetensors: name a file (-o FILE)");
+    }
+    const int code = cli_model_folder_open(&run->folder, run->app, run->output, NULL, run->path, NULL, writing->force);
+    run->output = run->folder.path;
+    writing->companions = run->folder.files;
+    writing->companion_count = run->folder.count;
+    return code;
+}
+
 /* ---- Writing ---- */
 
 /* Counts a file of the model; its index is what says how many there are. */
@@ -274,7 +287,9 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
         code = read_write_options(run->app, arguments, &writing);
     }
     run->sharded = writing.max_shard_size > 0;
-    if (code == CLI_EXIT_OK && run->output != NULL) {
+    if (code == CLI_EXIT_OK && cli_names_folder(run->output)) {
+        code = open_import_folder(run, format, &writing);
+    } else if (code == CLI_EXIT_OK && run->output != NULL) {
         code = check_import_output(run, &writing);
     }
     if (code == CLI_EXIT_OK) {
@@ -308,12 +323,14 @@ int convert_import(cli *app, const cli_arguments *arguments, coffer_format forma
                        .path_count = arguments->name_count,
                        .started = cli_seconds() };
     run.output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    run.given = run.output;
     label_files(&run);
     const int code = carry_import_out(&run, arguments, format, why_not);
     cli_import_close(&run.opened);
     for (size_t i = 0; i < run.more_count; i++) {
         cli_import_close(&run.more[i]);
     }
+    cli_model_folder_close(&run.folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
     free(run.more);
     free((void *)run.patterns);
     return code;
