@@ -156,11 +156,26 @@ static void show_result(const cli_packing_job *job)
     }
 }
 
+/* Fails for the first file that is packed already, or is not packed: before another one is written. */
+static int check_shards(const cli_packing_job *job)
+{
+    coffer_error err;
+    for (size_t i = 0; i < coffer_shard_count(job->model); i++) {
+        if (coffer_shard_is_packed(job->model, i) == job->unpack) {
+            continue;
+        }
+        (void)(job->unpack ? coffer_verify_packed(job->model, i, NULL, &err)
+                           : coffer_pack_shard(job->model, i, NULL, NULL, NULL, &err));
+        return cli_fail(job->app, job->path, &err);
+    }
+    return CLI_EXIT_OK;
+}
+
 static int run_all(cli_packing_job *job)
 {
     const bool whole = job->sharded && job->output != NULL;
-    int code = CLI_EXIT_OK;
-    if (whole) {
+    int code = check_shards(job);
+    if (code == CLI_EXIT_OK && whole) {
         code = cli_model_folder_open(&job->folder, job->app, job->output, job->model, job->path, NULL, job->force);
     }
     for (size_t i = 0; i < coffer_shard_count(job->model) && code == CLI_EXIT_OK; i++) {
@@ -172,7 +187,7 @@ static int run_all(cli_packing_job *job)
     if (code == CLI_EXIT_OK) {
         show_result(job);
     }
-    if (whole) {
+    if (job->folder.app != NULL) {
         cli_model_folder_close(&job->folder, code == CLI_EXIT_OK);
     }
     return code;

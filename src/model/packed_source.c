@@ -381,9 +381,9 @@ uint8_t *coffer__packed_source_data(const coffer__byte_source *source, uint64_t 
         return NULL;
     }
     uint8_t *data = coffer__alloc(coffer_libc_allocator(), (size_t)tensor->size);
-    const coffer_status status =
-        data == NULL ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to unpack a tensor")
-                     : packed_source_read_at(source, tensor->offset, data, (size_t)tensor->size, NULL, err);
+    const coffer_status status = data == NULL
+                                     ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to unpack a tensor")
+                                     : coffer__source_read(source, tensor->offset, data, (size_t)tensor->size, err);
     if (status == COFFER_OK && atomic_compare_exchange_strong(&tensor->data, &known, data)) {
         return data;
     }

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -77,6 +78,13 @@ def test_models_of_several_files(tmp_path):
     assert coffer("unpack", tmp_path / "packed", "-o", tmp_path / "again").returncode == 0
     for path in folder.iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+    # One of two is packed: nothing is written.
+    shutil.copytree(folder, tmp_path / "mixed")
+    shutil.copy(tmp_path / "packed/model-00002-of-00002.safetensors", tmp_path / "mixed")
+    for command, code in (("pack", "PACKED"), ("unpack", "NOT_PACKED")):
+        result = coffer(command, tmp_path / "mixed", "-o", tmp_path / "new", "--json")
+        assert (result.returncode, json.loads(result.stdout)["error"]["name"]) == (1, code)
+        assert not (tmp_path / "new").exists()
     result = coffer("pack", folder, "-o", tmp_path / "packed")
     assert result.returncode == 3 and "-f" in result.stderr, result.stderr
     assert coffer("pack", folder, "-o", tmp_path / "packed", "-f").returncode == 0
