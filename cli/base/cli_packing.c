@@ -4,6 +4,7 @@
 
 #include "cli_files.h"
 #include "cli_guard.h"
+#include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
@@ -21,7 +22,8 @@ typedef struct cli_packing_job {
     coffer *model;
     bool unpack;
     bool force;
-    bool sharded;
+    bool sharded;            /* the output is `folder` */
+    cli_model_folder folder; /* of a whole model, with its companions */
     coffer_pack_result sum;
 } cli_packing_job;
 
@@ -31,14 +33,15 @@ static const char *last_part(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* The new file for one of the model's; NULL without memory. */
+/* The new file for one of the model's, or for one that goes with it; NULL without memory. */
 static char *new_path(const cli_packing_job *job, const char *old)
 {
     const char *name = last_part(old);
-    const size_t size = strlen(job->output) + strlen(name) + 2;
+    const char *before = job->sharded ? job->folder.folder : job->output;
+    const size_t size = strlen(before) + strlen(name) + 1;
     char *path = malloc(size);
     if (path != NULL) {
-        snprintf(path, size, job->sharded ? "%s/%s" : "%s", job->output, name);
+        snprintf(path, size, "%s%s", before, job->sharded ? name : "");
     }
     return path;
 }
@@ -84,15 +87,10 @@ static int run_shard(cli_packing_job *job, size_t shard)
     return code;
 }
 
-/* The index of the new files is that of the old ones. */
-static int write_index(const cli_packing_job *job)
+/* A small file beside the new ones. */
+static int write_small(const cli_packing_job *job, const char *name, const void *bytes, size_t size)
 {
-    size_t size = 0;
-    const void *text = coffer_index_text(job->model, &size);
-    if (text == NULL || job->output == NULL) {
-        return CLI_EXIT_OK;
-    }
-    char *path = new_path(job, coffer_index_path(job->model));
+    char *path = new_path(job, name);
     if (path == NULL) {
         return cli_fail_memory(job->app, job->path);
     }
@@ -102,10 +100,23 @@ static int write_index(const cli_packing_job *job)
         code = cli_publish_open(job->app, &file, path);
     }
     if (code == CLI_EXIT_OK) {
-        cli_put(file.out, text, size);
+        cli_put(file.out, bytes, size);
         code = cli_publish_close(job->app, &file, CLI_EXIT_OK);
     }
     free(path);
+    return code;
+}
+
+/* What goes with the model: its index, which is that of the old files, and its companions. */
+static int write_beside(const cli_packing_job *job)
+{
+    size_t size = 0;
+    const void *text = coffer_index_text(job->model, &size);
+    int code = text != NULL ? write_small(job, coffer_index_path(job->model), text, size) : CLI_EXIT_OK;
+    for (size_t i = 0; i < job->folder.count && code == CLI_EXIT_OK; i++) {
+        const coffer_companion *file = &job->folder.files[i];
+        code = file->bytes != NULL ? write_small(job, file->name, file->bytes, file->size) : CLI_EXIT_OK;
+    }
     return code;
 }
 
@@ -145,21 +156,39 @@ static void show_result(const cli_packing_job *job)
     }
 }
 
+/* Fails for the first file that is packed already, or is not packed: before another one is written. */
+static int check_shards(const cli_packing_job *job)
+{
+    coffer_error err;
+    for (size_t i = 0; i < coffer_shard_count(job->model); i++) {
+        if (coffer_shard_is_packed(job->model, i) == job->unpack) {
+            continue;
+        }
+        (void)(job->unpack ? coffer_verify_packed(job->model, i, NULL, &err)
+                           : coffer_pack_shard(job->model, i, NULL, NULL, NULL, &err));
+        return cli_fail(job->app, job->path, &err);
+    }
+    return CLI_EXIT_OK;
+}
+
 static int run_all(cli_packing_job *job)
 {
-    bool made = false;
-    int code = CLI_EXIT_OK;
-    if (job->sharded && job->output != NULL) {
-        code = cli_publish_folder(job->app, job->output, &made);
+    const bool whole = job->sharded && job->output != NULL;
+    int code = check_shards(job);
+    if (code == CLI_EXIT_OK && whole) {
+        code = cli_model_folder_open(&job->folder, job->app, job->output, job->model, job->path, NULL, job->force);
     }
     for (size_t i = 0; i < coffer_shard_count(job->model) && code == CLI_EXIT_OK; i++) {
         code = run_shard(job, i);
     }
-    if (code == CLI_EXIT_OK) {
-        code = write_index(job);
+    if (code == CLI_EXIT_OK && whole) {
+        code = write_beside(job);
     }
     if (code == CLI_EXIT_OK) {
         show_result(job);
+    }
+    if (job->folder.app != NULL) {
+        cli_model_folder_close(&job->folder, code == CLI_EXIT_OK);
     }
     return code;
 }
@@ -178,7 +207,8 @@ int cli_packing(cli *app, const cli_arguments *arguments, bool unpack)
     if (job.model == NULL) {
         return code;
     }
-    job.sharded = coffer_shard_count(job.model) > 1 || coffer_index_text(job.model, NULL) != NULL;
+    job.sharded = coffer_shard_count(job.model) > 1 || coffer_index_text(job.model, NULL) != NULL ||
+                  (output != NULL && cli_names_folder(output));
     code = run_all(&job);
     coffer_close(job.model);
     return code;

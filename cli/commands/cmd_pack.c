@@ -28,9 +28,10 @@ const cli_command cli_pack = {
     .summary = "write a model in fewer bytes, without loss",
     .usage = "MODEL",
     .about = "Writes a file of the same tensors, without loss, in fewer bytes: BF16 takes a third less. What opens\n"
-             "files by Coffer opens it as the original, but for JavaScript; other programs refuse it by the\n"
-             "shapes. Of a sharded model FILE is a folder, in which the files have their names; its index is\n"
-             "copied, and companion files are not. Every part is decoded and compared before it is written.\n"
+             "files by Coffer opens it as the original; other programs refuse it by the shapes. Of a sharded\n"
+             "model FILE is a folder, in which the files have their names; -o FOLDER/ is one for a single file,\n"
+             "too. What goes with the model, such as its index, config.json and tokeniser, is copied. Every part\n"
+             "is decoded and compared before it is written.\n"
              "\n"
              "JSON: path, output, original_size and packed_size in bytes. A file that fails has path and error\n"
              "(see coffer help info).\n",

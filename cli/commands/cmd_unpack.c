@@ -26,7 +26,7 @@ const cli_command cli_unpack = {
     .summary = "write the original of a packed model",
     .usage = "MODEL",
     .about = "Writes the original of a packed file, byte for byte, and compares its SHA-256 with the recorded one\n"
-             "before the new file appears. Of a sharded model FILE is a folder.\n"
+             "before the new file appears. Of a sharded model FILE is a folder, as for coffer pack.\n"
              "\n"
              "JSON: as of coffer pack.\n",
     .options = UNPACK_OPTIONS,

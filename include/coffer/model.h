@@ -117,11 +117,14 @@ typedef struct coffer_open_options {
     coffer_formats formats; /* of a path or URL; with `to_fetch`, `partial` or a `format` there are none but its own */
     coffer_importer importer; /* NULL: coffer_import_open */
     void *importer_ctx;
+    /* Of packed files (coffer/pack.h), bytes of tensors that coffer_data may decode into memory of the model, each
+       tensor once; beyond that it fails with COFFER_ERR_NOT_MAPPED. 0: none. Since 0.2. */
+    uint64_t unpacked_limit;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false, NULL, NULL, COFFER_FORMATS_PLAIN, NULL, NULL        \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false, NULL, NULL, COFFER_FORMATS_PLAIN, NULL, NULL, 0     \
     }
 
 /*
@@ -228,8 +231,8 @@ COFFER_API const char *coffer_index_path(const coffer *model);
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
    tensor's too. Borrowed, valid until coffer_close. NULL on failure: COFFER_ERR_NOT_MAPPED where there is no map
-   (COFFER_READ, a URL, a source without `map`) or where mapping failed. Not necessarily aligned: see
-   coffer_is_aligned. */
+   (COFFER_READ, a URL, a source without `map`; of packed files see `unpacked_limit`) or where mapping failed. Not
+   necessarily aligned: see coffer_is_aligned. */
 COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
 /* The same, to be changed in memory: only with COFFER_MAP_PRIVATE, else COFFER_ERR_NOT_MAPPED. Changes are seen by
    every user of this model; who changes what is up to the program, threads are not kept apart. For engines that

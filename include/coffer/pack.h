@@ -12,8 +12,8 @@ extern "C" {
 /*
  * A packed file is a file of tensors in which some have become smaller; docs/packed.md describes it. coffer_open
  * shows what was packed: its tensors, sizes, offsets and metadata. Reads decode, and verify what they decode;
- * coffer_data has no packed file's bytes (COFFER_ERR_NOT_MAPPED). Metadata cannot be edited in place
- * (COFFER_ERR_PACKED).
+ * coffer_data decodes each tensor once, up to `unpacked_limit` of coffer_open_options (COFFER_ERR_NOT_MAPPED beyond
+ * that). Metadata cannot be edited in place (COFFER_ERR_PACKED).
  */
 
 /* How a file is packed or unpacked. Since 0.2. */

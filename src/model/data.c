@@ -7,6 +7,7 @@
 #include "lazy_verify.h"
 #include "model.h"
 #include "os.h"
+#include "packed_source.h"
 #include "url.h"
 
 bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
@@ -37,14 +38,16 @@ static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_
     }
     const coffer__source_ops *ops = shard->source.ops;
     uint8_t *data = NULL;
-    if (ops->lend != NULL && shard->access != COFFER_READ) {
+    if (coffer__packed_source_view(&shard->source) != NULL && tensor->size > 0) {
+        data = coffer__packed_source_data(&shard->source, tensor->offset, err);
+    } else if (ops->lend != NULL && shard->access != COFFER_READ) {
         data = ops->lend(&shard->source, tensor->offset, tensor->size, shard->access, shard->populate, err);
     } else {
         uint8_t *base = coffer__shard_base(shard, err);
         data = base == NULL ? NULL : base + (size_t)tensor->offset;
     }
     if (data == NULL) {
-        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        coffer__model_fail(err, err == NULL ? COFFER_ERR_NOT_MAPPED : err->code, shard, tensor);
     }
     return data;
 }

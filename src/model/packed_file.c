@@ -153,14 +153,15 @@ static coffer_status packed_file_match(const coffer_table *outer, const coffer_t
 }
 
 coffer_status coffer__packed_file_open(coffer__byte_source *source, coffer_table **table,
-                                       const coffer_parse_options *parse, const coffer_allocator *allocator,
-                                       coffer_error *err)
+                                       const coffer_parse_options *parse, uint64_t unpacked_limit,
+                                       const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_table *inner = NULL;
     coffer__packed_view *view = coffer__packed_view_new(source, allocator, err);
     if (view == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    view->unpacked_left = unpacked_limit;
     coffer_status status = packed_file_read_key(*table, view, err);
     if (status == COFFER_OK) {
         status = packed_file_read_front(*table, view, err);

@@ -24,11 +24,11 @@ coffer_status coffer__packed_file_refuse(const coffer_table *table, coffer_error
 
 /*
  * Replaces the source of a packed file by one of the original file's bytes, which owns it, and the table by the original's.
- * `parse` is how the file's own header was read. After a failure both are as before.
+ * `parse` is how the file's own header was read; `unpacked_limit`, as in coffer_open_options. After a failure both are as before.
  */
 coffer_status coffer__packed_file_open(coffer__byte_source *source, coffer_table **table,
-                                       const coffer_parse_options *parse, const coffer_allocator *allocator,
-                                       coffer_error *err);
+                                       const coffer_parse_options *parse, uint64_t unpacked_limit,
+                                       const coffer_allocator *allocator, coffer_error *err);
 /* Gives back the source of the packed file itself, if it is one of the original's bytes. */
 void coffer__packed_file_close(coffer__byte_source *source);
 /* Bytes of the packed file, and those of a tensor in it (0: it is not packed); `offset` is the tensor's in the original. */

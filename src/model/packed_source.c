@@ -61,6 +61,8 @@ void coffer__packed_view_free(coffer__packed_view *view)
     for (size_t i = 0; i < view->count; i++) {
         coffer__packed_index *index = atomic_load_explicit(&view->tensors[i].index, memory_order_relaxed);
         coffer__free(coffer_libc_allocator(), index, index == NULL ? 0 : index->block_size);
+        coffer__free(coffer_libc_allocator(), atomic_load_explicit(&view->tensors[i].data, memory_order_relaxed),
+                     (size_t)view->tensors[i].size);
     }
     while (view->areas != NULL) {
         coffer__packed_area *area = view->areas;
@@ -340,6 +342,53 @@ static coffer_status packed_source_read_at(const coffer__byte_source *source, ui
         size -= now;
     }
     return status;
+}
+
+/* ---- in place ------------------------------------------------------------------------------------------------------ */
+
+/* Takes bytes of the limit, or gives them back. */
+static bool packed_source_reserve(coffer__packed_view *view, uint64_t size)
+{
+    coffer__os_mutex_lock(&view->lock);
+    const bool fits = size <= view->unpacked_left;
+    view->unpacked_left -= fits ? size : 0;
+    coffer__os_mutex_unlock(&view->lock);
+    return fits;
+}
+
+static void packed_source_give_back(coffer__packed_view *view, uint8_t *data, uint64_t size)
+{
+    coffer__free(coffer_libc_allocator(), data, (size_t)size);
+    coffer__os_mutex_lock(&view->lock);
+    view->unpacked_left += size;
+    coffer__os_mutex_unlock(&view->lock);
+}
+
+/* Two threads may decode it at once; then the first one's is kept. */
+uint8_t *coffer__packed_source_data(const coffer__byte_source *source, uint64_t offset, coffer_error *err)
+{
+    coffer__packed_view *view = packed_source_own(source);
+    coffer__packed_tensor *tensor = coffer__packed_source_find(view, offset);
+    uint8_t *known = atomic_load_explicit(&tensor->data, memory_order_acquire);
+    if (known != NULL) {
+        return known;
+    }
+    if (tensor->size > SIZE_MAX || !packed_source_reserve(view, tensor->size)) {
+        coffer__fail(
+            err, COFFER_ERR_NOT_MAPPED,
+            "the file is packed, and this tensor is more than may be unpacked in place: read the tensor instead, "
+            "or raise unpacked_limit");
+        return NULL;
+    }
+    uint8_t *data = coffer__alloc(coffer_libc_allocator(), (size_t)tensor->size);
+    const coffer_status status = data == NULL
+                                     ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to unpack a tensor")
+                                     : coffer__source_read(source, tensor->offset, data, (size_t)tensor->size, err);
+    if (status == COFFER_OK && atomic_compare_exchange_strong(&tensor->data, &known, data)) {
+        return data;
+    }
+    packed_source_give_back(view, data, tensor->size);
+    return known;
 }
 
 static void packed_source_close(coffer__byte_source *source)

@@ -20,6 +20,7 @@ typedef struct coffer__packed_tensor {
     coffer_dtype dtype;
     bool packed;
     _Atomic(coffer__packed_index *) index; /* of a packed one, when it was wanted */
+    _Atomic(uint8_t *) data;               /* all its bytes, when they were wanted in place */
 } coffer__packed_tensor;
 
 /* A packed file. Constant but for indices and areas. */
@@ -35,6 +36,7 @@ typedef struct coffer__packed_view {
     size_t capacity;
     coffer__mutex lock;         /* of what follows */
     coffer__packed_area *areas; /* that nobody uses */
+    uint64_t unpacked_left;     /* bytes that may yet be held in place */
 } coffer__packed_view;
 
 /* A view of a source, which it does not own before coffer__packed_source_init; NULL, with *err filled, without memory. */
@@ -46,6 +48,9 @@ void coffer__packed_view_free(coffer__packed_view *view);
 void coffer__packed_source_init(coffer__byte_source *source, coffer__packed_view *view);
 /* The view of a source; NULL if it is of another kind. */
 coffer__packed_view *coffer__packed_source_view(const coffer__byte_source *source);
+/* A tensor's bytes in memory of the view, decoded by the first call; NULL, with *err filled, after a failure or beyond the
+   limit. */
+uint8_t *coffer__packed_source_data(const coffer__byte_source *source, uint64_t offset, coffer_error *err);
 /* The tensor in which a byte of the original lies; there is one. */
 coffer__packed_tensor *coffer__packed_source_find(const coffer__packed_view *view, uint64_t offset);
 

@@ -7,8 +7,10 @@
 
 #include <string.h>
 
+/* NOLINTBEGIN(readability-non-const-parameter): it is written to by the transfer */
 coffer_status coffer__shard_sha256(const coffer *model, size_t shard, const coffer_digest_options *options,
                                    uint8_t digest[32], coffer_error *err)
+/* NOLINTEND(readability-non-const-parameter) */
 {
     const coffer__byte_source *source = &model->shards[shard].source;
     const coffer__transfer_op row = {

@@ -109,7 +109,8 @@ static coffer_status shard_take_table(coffer__shard *shard, const coffer_parse_o
                                 "the file is packed and does not end where its data do: it cannot be opened in part; "
                                 "get the file again");
         }
-        const coffer_status status = coffer__packed_file_open(&shard->source, &shard->table, parse, allocator, err);
+        const coffer_status status =
+            coffer__packed_file_open(&shard->source, &shard->table, parse, options->unpacked_limit, allocator, err);
         if (status != COFFER_OK) {
             return status;
         }

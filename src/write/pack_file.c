@@ -394,7 +394,10 @@ static coffer_status file_write(file_job *job, coffer_error *err)
             status = file_write_tensor(job, err);
         }
     }
-    return status == COFFER_OK ? coffer_writer_finish(job->writer, err) : status;
+    if (status == COFFER_OK) {
+        status = coffer__writer_complete(job->writer, err);
+    }
+    return status == COFFER_OK ? coffer__writer_publish(job->writer, err) : status;
 }
 
 /* The header, and with a path the file. */

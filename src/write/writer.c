@@ -24,7 +24,6 @@
 #include "options.h"
 #include "os.h"
 #include "output_target.h"
-#include "pack_file.h"
 #include "parts.h"
 #include "sink.h"
 #include "sort.h"
@@ -1064,8 +1063,7 @@ bool coffer__writer_can_be_checked(const coffer_writer *writer)
     return writer->sink.ops->lend != NULL;
 }
 
-/* Opens the complete file as a model. Its header is as large as the writer was told that it may be. */
-static coffer_status writer_open_written(const coffer_writer *writer, coffer **written, coffer_error *err)
+coffer_status coffer__writer_open_written(const coffer_writer *writer, coffer **written, coffer_error *err)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     const uint64_t begin = coffer_table_data_offset(writer->table);
@@ -1076,39 +1074,10 @@ static coffer_status writer_open_written(const coffer_writer *writer, coffer **w
                           begin + coffer_table_data_size(writer->table), &options, err);
 }
 
-static coffer_status writer_show(const coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
-{
-    coffer *written = NULL;
-    coffer_status status = writer_open_written(writer, &written, err);
-    if (status == COFFER_OK) {
-        status = check->look(check->ctx, written, err);
-        coffer_close(written);
-    }
-    return status;
-}
-
-/* Publishes the complete file packed, in the place of the plain one, which coffer_writer_free discards. */
-static coffer_status writer_pack(const coffer_writer *writer, coffer_error *err)
-{
-    coffer *written = NULL;
-    coffer_pack_options options = COFFER_PACK_OPTIONS_INIT;
-    options.sync = writer->sync;
-    options.progress = writer->sink.progress;
-    options.progress_ctx = writer->sink.progress_ctx;
-    coffer_status status = writer_open_written(writer, &written, err);
-    if (status == COFFER_OK) {
-        status =
-            coffer__pack_file(written, 0, writer->path, &options, writer->replaces ? &writer->old : NULL, NULL, err);
-        coffer_close(written);
-    }
-    return status;
-}
-
 /* `finished` is set under the mutex before anything is published, so a write that comes late is
    refused and cannot change a file that is becoming visible. Everything after that runs without
-   the mutex, since making a file durable may take long. A failure at any point leaves the writer
-   unusable, and unless publishing itself had begun, coffer_writer_free discards the file. */
-coffer_status coffer__writer_finish_checked(coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
+   the mutex, since making a file durable may take long. */
+coffer_status coffer__writer_complete(coffer_writer *writer, coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_ready(writer, err);
@@ -1119,28 +1088,13 @@ coffer_status coffer__writer_finish_checked(coffer_writer *writer, const coffer_
     if (status == COFFER_OK && writer->digests.algorithm != COFFER_NO_ALGORITHM) {
         status = writer_put_digests(writer, err);
     }
-    if (status != COFFER_OK) {
-        return coffer__writer_fail(writer, status, err);
-    }
-    /* A failure of what is looked at may be about another file, which it names then. */
-    if (check != NULL) {
-        status = writer_show(writer, check, err);
-    }
-    if (status != COFFER_OK) {
-        return err == NULL || err->path[0] != '\0' ? status : coffer__writer_fail(writer, status, err);
-    }
-    if (writer->packed) {
-        status = writer_pack(writer, err);
-        return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
-    }
-    /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
-    writer->sink_open = false;
-    status = writer->sink.ops->publish(&writer->sink, err);
     return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
 }
 
-coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
+coffer_status coffer__writer_publish(coffer_writer *writer, coffer_error *err)
 {
-    return writer == NULL ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL")
-                          : coffer__writer_finish_checked(writer, NULL, err);
+    /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
+    writer->sink_open = false;
+    const coffer_status status = writer->sink.ops->publish(&writer->sink, err);
+    return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
 }

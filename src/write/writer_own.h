@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the ways into a writer share: its state, and the account that every write is entered in. writer.c has the
- * contract, and writer_carry.c is the other file that uses it.
+ * contract; writer_carry.c, writer_finish.c and pack_file.c use it, too.
  *
  * A write of any kind is three steps: under the mutex it is checked, entered and counted (coffer__writer_began);
  * without the mutex its bytes are written; at last coffer__writer_ended takes the mutex again.
@@ -48,6 +48,13 @@ void coffer__writer_began(coffer_writer *writer, coffer_status admitted);
 void coffer__writer_ended(coffer_writer *writer, coffer_status status);
 /* Adds the path of the new file to an error, if the writer has one. */
 coffer_status coffer__writer_fail(const coffer_writer *writer, coffer_status status, coffer_error *err);
+/* What comes before publishing: nothing is missing, nothing more is taken, and digests are in the header. */
+coffer_status coffer__writer_complete(coffer_writer *writer, coffer_error *err);
+/* Gives the complete file its name. */
+coffer_status coffer__writer_publish(coffer_writer *writer, coffer_error *err);
+/* Opens the complete file as a model, of a writer that can be checked. Its header is as large as the writer was told that it
+   may be. */
+coffer_status coffer__writer_open_written(const coffer_writer *writer, coffer **written, coffer_error *err);
 /* The failure of a number that no tensor has. */
 coffer_status coffer__writer_no_tensor(coffer_error *err);
 

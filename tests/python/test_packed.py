@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -70,11 +71,34 @@ def test_models_of_several_files(tmp_path):
         (folder / name).write_bytes(struct.pack("<Q", len(header)) + header + values)
         weight_map[f"t{i}"] = name
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (folder / "config.json").write_text('{"model_type": "test"}')
+    (folder / "tokenizer.json").write_text("{}")
     assert coffer("pack", folder, "-o", tmp_path / "packed").returncode == 0
     assert coffer("diff", folder, tmp_path / "packed").returncode == 0
     assert coffer("unpack", tmp_path / "packed", "-o", tmp_path / "again").returncode == 0
     for path in folder.iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+    # One of two is packed: nothing is written.
+    shutil.copytree(folder, tmp_path / "mixed")
+    shutil.copy(tmp_path / "packed/model-00002-of-00002.safetensors", tmp_path / "mixed")
+    for command, code in (("pack", "PACKED"), ("unpack", "NOT_PACKED")):
+        result = coffer(command, tmp_path / "mixed", "-o", tmp_path / "new", "--json")
+        assert (result.returncode, json.loads(result.stdout)["error"]["name"]) == (1, code)
+        assert not (tmp_path / "new").exists()
+    result = coffer("pack", folder, "-o", tmp_path / "packed")
+    assert result.returncode == 3 and "-f" in result.stderr, result.stderr
+    assert coffer("pack", folder, "-o", tmp_path / "packed", "-f").returncode == 0
+
+
+def test_a_single_file_into_a_folder(packed, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    packed[1].rename(folder / "model.safetensors")
+    (folder / "config.json").write_text("{}")
+    (folder / "notes.bin").write_text("none of the model's")
+    assert coffer("pack", folder, "-o", f"{tmp_path}/new/").returncode == 0
+    assert sorted(os.listdir(tmp_path / "new")) == ["config.json", "model.safetensors"]
+    assert (tmp_path / "new/model.safetensors").read_bytes() == packed[0].read_bytes()
 
 
 def test_what_cannot_stay_packed_says_so(tmp_path):

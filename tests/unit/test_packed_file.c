@@ -365,6 +365,31 @@ static void test_every_byte_of_a_tensor(void **state)
     free(bytes);
 }
 
+static void test_data_in_place(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer *plain = open_file(PLAIN);
+    coffer *model = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    const coffer_tensor *first = coffer_find(plain, "bf16", 4);
+    options.unpacked_limit = first->size + 4;
+    assert_int_equal(coffer_open(&model, PACKED, &options, &err), COFFER_OK);
+    const uint8_t *data = coffer_data(model, coffer_find(model, "bf16", 4), &err);
+    assert_non_null(data);
+    assert_memory_equal(data, coffer_data(plain, first, NULL), (size_t)first->size);
+    assert_ptr_equal(coffer_data(model, coffer_find(model, "bf16", 4), &err), data);
+    /* A plain tensor takes of the limit, too. */
+    assert_null(coffer_data(model, coffer_find(model, "noise", 5), &err));
+    assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
+    assert_string_equal(err.tensor, "noise");
+    const coffer_tensor *small = coffer_find(model, "small", 5);
+    assert_memory_equal(coffer_data(model, small, &err), coffer_data(plain, coffer_find(plain, "small", 5), NULL), 4);
+    assert_null(coffer_data(model, coffer_find(model, "e4m3", 4), NULL));
+    coffer_close(model);
+    coffer_close(plain);
+}
+
 static void test_a_writer_packs(void **state)
 {
     (void)state;
@@ -477,12 +502,19 @@ static void test_several_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_back),     cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_reads),          cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_load),
-        cmocka_unit_test(test_headers),        cmocka_unit_test(test_every_byte_of_a_tensor),
-        cmocka_unit_test(test_a_writer_packs), cmocka_unit_test(test_what_cannot_be_packed_is_refused),
-        cmocka_unit_test(test_rewrites),       cmocka_unit_test(test_several_files),
+        cmocka_unit_test(test_comes_back),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_every_byte_of_a_tensor),
+        cmocka_unit_test(test_data_in_place),
+        cmocka_unit_test(test_a_writer_packs),
+        cmocka_unit_test(test_what_cannot_be_packed_is_refused),
+        cmocka_unit_test(test_rewrites),
+        cmocka_unit_test(test_several_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -21,7 +21,7 @@ can_be_built() {
 }
 
 is_new() {
-    [ -f "$page" ] && [ -z "$(find web bindings/js/{src,wasm,scripts} include src/core src/format tools/build/web.sh -type f \
+    [ -f "$page" ] && [ -z "$(find web bindings/js/{src,wasm,scripts} include src/core src/format src/codec tools/build/web.sh -type f \
         -newer "$page" -not -path '*/node_modules/*' -not -path '*/generated/*' -print -quit)" ]
 }
 

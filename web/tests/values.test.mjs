@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { closeSync, openSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
+import { fileURLToPath } from "node:url";
 
 import { browserOf, folderOf, LIBCOFFER, openFile, pageOf, safetensors, serve } from "./page.mjs";
 
@@ -239,4 +240,15 @@ test("of a URL only what is asked for is read", async (t) => {
   await page.getByRole("button", { name: /^Read about/ }).click();
   await page.getByRole("application", { name: /^Heat map/ }).waitFor();
   assert.ok(requests.length <= before + 2, `${requests.length - before} requests`);
+});
+
+test("a packed file shows the values of the original", async (t) => {
+  const page = await pageOf(t, await browserOf(t));
+  const packed = new URL("../../tests/vectors/packed/ok__bf16_raw_huff.safetensors", import.meta.url);
+  await openFile(page, fileURLToPath(packed));
+  await page.locator(".body-row").first().waitFor();
+  await choose(page, "packed");
+  await page.getByText("Of all 3,000 numbers.").waitFor();
+  assert.equal(await fact(page, "Maximum"), "28.5");
+  assert.equal(await fact(page, "NaN"), "0");
 });

@@ -375,7 +375,7 @@ export function useModule(
   if (kind !== "[object WebAssembly.Module]" && kind !== "[object Promise]") {
     throw new TypeError("useModule takes a compiled WebAssembly.Module, or a promise of one");
   }
-  ({ coffer: cores, model: modelCores, packed: packedCores }[which] ?? cores).use(module);
+  (({ coffer: cores, model: modelCores, packed: packedCores })[which] ?? cores).use(module);
 }
 
 /**

@@ -91,6 +91,10 @@ function valueOf(pairs: Pairs, key: string): string | undefined {
   return pairs.find(([name]) => name === key)?.[1];
 }
 
+export function recordsDigests(pairs: Pairs): boolean {
+  return valueOf(pairs, DIGESTS_KEY) !== undefined || valueOf(pairs, METADATA_KEY) !== undefined;
+}
+
 /** The digests that a file records of its tensors. */
 export function recordedDigests(pairs: Pairs, path: string): Recorded {
   const text = valueOf(pairs, DIGESTS_KEY);

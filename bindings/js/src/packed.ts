@@ -8,6 +8,7 @@ import { dtypeNumber } from "./arrays.js";
 import { readExactly } from "./checks.js";
 import { AT, quoted, tensorName, withPackedCore, type PackedCore } from "./core.js";
 import { CofferError } from "./errors.js";
+import { withFastHasher } from "./hashes.js";
 import { sum, type Integer } from "./integers.js";
 import type { Source } from "./source.js";
 import { readTable, type Table, type TableOptions } from "./table.js";
@@ -25,6 +26,8 @@ const RECORD_SIZE = 16;
 const CHUNK = 65_536; // elements
 /** Bytes after a chunk that a decoder may read. */
 const SLACK = 8;
+/** Bytes of the original that are hashed at a time. */
+const VERIFIED = 16 << 20;
 /** Bytes of chunks that are read and decoded at a time. */
 const STEP = 1 << 20;
 
@@ -36,6 +39,12 @@ interface Stored {
   storedSize: number;
   dtype: string;
   isPacked: boolean;
+}
+
+/** What a packed file says of the original. */
+interface Key {
+  size: number;
+  sha256: string;
 }
 
 /** What is known of a packed tensor when it was read once. */
@@ -58,15 +67,18 @@ export class PackedSource implements Source {
   readonly size: number;
   /** Of the file as it is stored, in bytes. */
   readonly storedSize: number;
+  /** Of the original, in hexadecimal digits. */
+  readonly #sha256: string;
   readonly #of: Source;
   readonly #front: Uint8Array;
   readonly #known = new Map<Stored, Promise<Known>>();
   #tensors: readonly Stored[] = [];
 
   /** @internal */
-  constructor(of: Source, storedSize: number, size: number, front: Uint8Array) {
+  constructor(of: Source, storedSize: number, { size, sha256 }: Key, front: Uint8Array) {
     this.name = of.name;
     this.size = size;
+    this.#sha256 = sha256;
     this.storedSize = storedSize;
     this.#of = of;
     this.#front = front;
@@ -90,7 +102,7 @@ export class PackedSource implements Source {
     const result = new Uint8Array(size);
     const front = this.#front.subarray(first, first + size);
     result.set(front);
-    for (let done = front.length; done < size; ) {
+    for (let done = front.length; done < size;) {
       const tensor = this.#at(first + done);
       const at = first + done - tensor.offset;
       const part = result.subarray(done, done + Math.min(size - done, tensor.size - at));
@@ -98,6 +110,20 @@ export class PackedSource implements Source {
       done += part.length;
     }
     return result;
+  }
+
+  /** Decodes all of it, and compares the SHA-256 of the original. */
+  async verify(signal?: AbortSignal): Promise<void> {
+    const digest = await withFastHasher("sha256", async (hasher) => {
+      for (let at = 0; at < this.size; at += VERIFIED) {
+        hasher.update(await this.read(at, Math.min(VERIFIED, this.size - at), signal));
+      }
+      return hasher.finish();
+    });
+    if (Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("") !== this.#sha256) {
+      const message = "what is packed has another SHA-256 than the file that was packed; get the file again";
+      throw new CofferError("PACK_CHECKSUM", message, { path: this.name });
+    }
   }
 
   /** The tensor in which a byte of the original lies: tensors follow one another without a gap. */
@@ -122,7 +148,7 @@ export class PackedSource implements Source {
     const known = await this.#knownOf(tensor, signal);
     const { starts, elementSize } = known;
     const last = Math.floor((at + to.length - 1) / (CHUNK * elementSize));
-    for (let chunk = Math.floor(at / (CHUNK * elementSize)); chunk <= last; ) {
+    for (let chunk = Math.floor(at / (CHUNK * elementSize)); chunk <= last;) {
       let next = chunk + 1;
       while (next <= last && starts[next + 1]! - starts[chunk]! <= STEP) {
         next++;
@@ -214,13 +240,14 @@ function numbers({ dtype, size, storedOffset, storedSize }: Stored): [number, bi
 }
 
 /** "1:LENGTH:SHA256" */
-function readKey(source: Source, key: string, storedSize: number): number {
+function readKey(source: Source, key: string, storedSize: number): Key {
   if (!key.startsWith("1:")) {
     const message = "the file is packed in a version that this library does not know";
     throw new CofferError("PACK_FILE", message, { path: source.name });
   }
-  const size = Number(/^1:(\d+):[0-9a-f]{64}$/i.exec(key)?.[1]);
-  if (Number.isNaN(size)) {
+  const [, digits, sha256] = /^1:(\d+):([0-9a-f]{64})$/i.exec(key) ?? [];
+  const size = Number(digits);
+  if (sha256 === undefined) {
     throw contradiction(source, "its original size and SHA-256 cannot be read");
   }
   if (size > MAX_TIMES * storedSize && size > MUCH) {
@@ -228,7 +255,7 @@ function readKey(source: Source, key: string, storedSize: number): number {
     const details = { path: source.name, expected: MAX_TIMES * storedSize, actual: size };
     throw new CofferError("PACK_FILE", message, details);
   }
-  return size;
+  return { size, sha256: sha256.toLowerCase() };
 }
 
 /** The original's first bytes: the length of its header, and the header. */
@@ -311,9 +338,9 @@ export async function readFile(source: Source, options: TableOptions): Promise<{
     return { source, table };
   }
   const storedSize = table.dataOffset + Number(table.dataSize);
-  const size = readKey(source, key, storedSize);
-  const front = frontOf(source, metadata.get(HEADER_KEY), size);
-  const packed = new PackedSource(source, storedSize, size, front);
+  const said = readKey(source, key, storedSize);
+  const front = frontOf(source, metadata.get(HEADER_KEY), said.size);
+  const packed = new PackedSource(source, storedSize, said, front);
   const inner = await readInner(packed, front, options);
   packed.use(await match(source, table, inner));
   return { source: packed, table: inner };

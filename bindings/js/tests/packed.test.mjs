@@ -10,7 +10,10 @@ import { build, check, open } from "libcoffer";
 
 import { folderOf } from "./files.mjs";
 
-const FOLDER = join(process.env.COFFER_VECTORS ?? new URL("../../../tests/vectors", import.meta.url).pathname, "packed");
+const FOLDER = join(
+  process.env.COFFER_VECTORS ?? new URL("../../../tests/vectors", import.meta.url).pathname,
+  "packed",
+);
 const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".safetensors"));
 const CLI = process.env.COFFER_CLI;
 
@@ -84,18 +87,37 @@ test("the same bytes as the plain file", { skip: CLI === undefined && "no comman
   assert.deepEqual({ ...b.metadata }, { ...a.metadata });
   for (const { name, size } of a.tensors) {
     assert.equal(firstOther(await a.bytes(name), await b.bytes(name)), -1, name);
-    for (const [begin, end] of [[0, 1], [1, 2049], [131071, 131074], [size - 1, size]]) {
+    for (const [begin, end] of [
+      [0, 1],
+      [1, 2049],
+      [131071, 131074],
+      [size - 1, size],
+    ]) {
       if (begin >= 0 && end <= size) {
         assert.deepEqual(await b.bytes(name, { begin, end }), await a.bytes(name, { begin, end }), `${name} ${begin}`);
       }
     }
   }
-  for (const [name, slice] of [["bf16", "200:203, ::7"], ["f32", ":, 64:, 3"], ["e4m3", "-1"], ["c64", "::-13, 5:9"]]) {
+  for (const [name, slice] of [
+    ["bf16", "200:203, ::7"],
+    ["f32", ":, 64:, 3"],
+    ["e4m3", "-1"],
+    ["c64", "::-13, 5:9"],
+  ]) {
     assert.deepEqual(await b.slice(name, slice), await a.slice(name, slice), name);
   }
   assert.equal(await b.contentDigest(), await a.contentDigest());
+  assert.equal(await b.verify(), a.tensors.size);
   assert.ok((await check(packed)).ok);
   await Promise.all([a.close(), b.close()]);
+});
+
+test("another SHA-256 is noticed", async () => {
+  const content = readFileSync(join(FOLDER, "ok__bf16_raw_huff.safetensors"));
+  const at = content.indexOf(":", content.indexOf('"1:') + 3) + 9;
+  content[at] ^= 1; // a digit that remains one
+  const model = await open(new Uint8Array(content));
+  await assert.rejects(model.verify(), { code: "PACK_CHECKSUM" });
 });
 
 test("a file that contradicts itself", async (t) => {
@@ -112,7 +134,10 @@ test("a file that contradicts itself", async (t) => {
       assert.ok(at > 0);
       const changed = Buffer.from(content);
       changed.write(fresh, at);
-      await assert.rejects(open(new Uint8Array(changed)), (error) => /^(PACK_FILE|[A-Z_]+)$/.test(error.code) && said.test(error.message));
+      await assert.rejects(
+        open(new Uint8Array(changed)),
+        (error) => /^(PACK_FILE|[A-Z_]+)$/.test(error.code) && said.test(error.message),
+      );
       assert.equal((await check(new Uint8Array(changed))).ok, false);
     });
   }

@@ -61,11 +61,3 @@ for (const file of files) {
     }
   });
 }
-
-test("a packed file is refused, since it has codes in the place of tensors", async () => {
-  const packed = readdirSync(`${folder}/packed`).filter((name) => name.startsWith("ok__"));
-  assert(packed.length > 0);
-  for (const name of packed) {
-    await assert.rejects(open(new Blob([readFileSync(`${folder}/packed/${name}`)])), { code: "PACKED" });
-  }
-});
