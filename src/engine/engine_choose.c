@@ -25,7 +25,7 @@
 
 /* Below this much opening the file again and asking about it costs more than it can save. */
 #define CHOOSE_LITTLE ((uint64_t)4 << 20)
-#define CHOOSE_MAP_LEAST ((uint64_t)2 << 20) /* less is copied as fast: libc has the memory at hand */
+#define CHOOSE_MIN_MAP ((uint64_t)2 << 20) /* less is copied as fast: libc has the memory at hand */
 #define CHOOSE_PROBES 64u
 /* Of a hundred bytes, so many in the page cache make a file warm. */
 #define CHOOSE_WARM 90u
@@ -396,7 +396,7 @@ static void choose_little(choose_job *job)
     coffer__file_reader *file_reader = job->file_reader;
     int fd = -1;
     choose_source(job);
-    if (!file_reader->source->is.lends || job->wish->planned < CHOOSE_MAP_LEAST || !job->wish->views ||
+    if (!file_reader->source->is.lends || job->wish->planned < CHOOSE_MIN_MAP || !job->wish->views ||
         file_reader->source->ops->borrow(file_reader->source, &fd, &file_reader->base, NULL) != COFFER_OK) {
         return;
     }

@@ -384,10 +384,8 @@ void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t
 /* Gives back the memory of a range of whole pages, which reads as zeros from then on. */
 void coffer__os_shared_discard(int fd, uint64_t offset, uint64_t size);
 
-/* Whether this process may answer others: EPERM when the number of this user is that of unknown users, too. */
-int coffer__os_may_answer(void);
 /* Answers processes of this user that call `name`, on this machine and within this network namespace. EADDRINUSE when
-   another process does, of whatever user; EPERM as above. */
+   another process does, of whatever user; EPERM when the number of this user is that of unknown users, too. */
 int coffer__os_answer(const char *name, int *listener);
 /* Passes `fd` to everybody who has called, and never waits. *given becomes how many got it. A failure, such as EMFILE, is
    that somebody still waits who cannot be let in just now. Close the listener with coffer__os_close. */

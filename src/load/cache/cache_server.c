@@ -151,10 +151,7 @@ static coffer_status server_memory(server_file *file, const coffer__shard *shard
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only models in files of this system can be kept in memory");
     }
     coffer__served_name(name, seen);
-    int os_error = coffer__os_may_answer();
-    if (os_error != EPERM) {
-        os_error = coffer__os_call(name, &caller);
-    }
+    int os_error = coffer__os_call(name, &caller);
     if (os_error == 0) {
         (void)coffer__os_close(caller);
         return server_taken(err, shard->path);

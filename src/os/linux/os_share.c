@@ -176,17 +176,12 @@ static int os_peer_is_mine(int fd)
    load, which polls with a limit of its own. */
 static int os_socket(const char *name, struct sockaddr_un *address, socklen_t *size, int *fd)
 {
-    const int os_error = os_address(name, address, size);
+    const int os_error = os_user_is_known() ? os_address(name, address, size) : EPERM;
     if (os_error != 0) {
         return os_error;
     }
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return *fd >= 0 ? 0 : errno;
-}
-
-int coffer__os_may_answer(void)
-{
-    return os_user_is_known() ? 0 : EPERM;
 }
 
 /* To bind the name is also how it is decided who makes the memory: exactly one of the processes that try at the same
@@ -197,10 +192,7 @@ int coffer__os_answer(const char *name, int *listener)
     struct sockaddr_un address;
     socklen_t size = 0;
     int made = -1;
-    int os_error = coffer__os_may_answer();
-    if (os_error == 0) {
-        os_error = os_socket(name, &address, &size, &made);
-    }
+    int os_error = os_socket(name, &address, &size, &made);
     if (os_error != 0) {
         return os_error;
     }
@@ -367,8 +359,8 @@ static int os_await_answer(int fd, uint64_t milliseconds)
     return ready == 0 ? EAGAIN : 0;
 }
 
-/* The user of the process that answers is known once the connection stands, which needs nobody to accept it. Most loads
-   find nobody, so that only then it is asked whether the number of the user says anything. A connection to a listener whose queue is full is EAGAIN at once. */
+/* The user of the process that answers is known once the connection stands, which needs nobody to accept it. A
+   connection to a listener whose queue is full is EAGAIN at once. */
 int coffer__os_call(const char *name, int *caller)
 {
     struct sockaddr_un address;

@@ -52,11 +52,6 @@ void coffer__os_shared_discard(int fd, uint64_t offset, uint64_t size)
     (void)size;
 }
 
-int coffer__os_may_answer(void)
-{
-    return EOPNOTSUPP;
-}
-
 int coffer__os_answer(const char *name, int *listener)
 {
     (void)name;
