@@ -137,8 +137,9 @@ def compare(
     other: str = "safetensors",
     after_itself: bool = False,
     state: str = "cached",
+    bound: float = 0,
 ) -> None:
-    """A row of milliseconds, with `before` ahead of each, untimed."""
+    """A row of milliseconds, with `before` ahead of each, untimed; `bound` is what its ratio should be at least, if that is said."""
     taken: tuple[list[float], list[float]] = ([], [])
     times = []
     for task in (ours, theirs):
@@ -154,6 +155,7 @@ def compare(
             figures.append(seconds(task, count))
     if after_itself:
         state += ", after itself"
+    state += f"; should be {bound:.2f}" if bound else ""
     row(what, "ms", 1e3 * statistics.median(taken[0]), other, 1e3 * statistics.median(taken[1]), state)
 
 
@@ -336,8 +338,14 @@ def loads() -> None:
             compare_fresh(what, LARGE, code, before, cold=True, bound=1.2)
             if count == 1000:
                 compare_fresh(what, LARGE, code, before, bound=1)
+    import safetensors.torch
+
+    for size, rows in (("64 KB", 64), ("1 MB", 1000), ("3 MB", 3000)):
+        make(TINY, iter([("x", (rows, 250))]))
+        for framework, files in (("numpy", safetensors.numpy), ("torch", safetensors.torch)):
+            what = f"Python: coffer.load of {size} for {framework}"
+            compare(what, lambda: coffer.load(TINY, framework=framework).dict(), lambda: files.load_file(TINY), bound=1)
     make(TINY, iter([("x", (1000, 250))]))
-    compare("Python: coffer.load of 1 MB", lambda: dict(coffer.load(TINY)), lambda: safetensors.numpy.load_file(TINY))
     compare("Python: numpy load_file of 1 MB", lambda: coffer.numpy.load_file(TINY), lambda: safetensors.numpy.load_file(TINY))
 
 

@@ -2,9 +2,10 @@
 /*
  * Which engine reads a source:
  *
- *     the source is no file of this system, or little of it is wanted    source
+ *     the source is no file of this system                               source
  *     the results can be views, it is on a disk of this system or in     mapped
  *     memory, and nobody else may write it
+ *     little of it is wanted                                             source
  *     it lies in memory (tmpfs)                                          buffered
  *     it lies behind a network, or in user space (FUSE)                  buffered, by more threads
  *     others read it too, or it was written a moment ago                 buffered
@@ -24,6 +25,7 @@
 
 /* Below this much opening the file again and asking about it costs more than it can save. */
 #define CHOOSE_LITTLE ((uint64_t)4 << 20)
+#define CHOOSE_MIN_MAP ((uint64_t)2 << 20) /* less is copied as fast: libc has the memory at hand */
 #define CHOOSE_PROBES 64u
 /* Of a hundred bytes, so many in the page cache make a file warm. */
 #define CHOOSE_WARM 90u
@@ -34,6 +36,18 @@
 #define CHOOSE_MAP_THREADS 4u
 #define CHOOSE_MAP_ALIGNMENT 16u /* the largest that a dtype wants */
 
+/* 0: the pages of a map can be read in, with a failure that is told. */
+static int choose_populates(void)
+{
+    void *page = coffer__os_pages_new(coffer__os_page_size());
+    if (page == NULL) {
+        return ENOMEM;
+    }
+    const int os_error = coffer__os_map_populate(page, 1);
+    coffer__os_pages_free(page, coffer__os_page_size());
+    return os_error;
+}
+
 /* The ring is opened and closed again, because nothing else tells whether it works: a system may have it and a filter
    refuse it. Readers open their own later, each in its thread. */
 void coffer__engine_facts_get(coffer__engine_facts *facts)
@@ -43,11 +57,7 @@ void coffer__engine_facts_get(coffer__engine_facts *facts)
     if (facts->ring == 0) {
         coffer__os_ring_close(&ring);
     }
-    void *page = coffer__os_pages_new(coffer__os_page_size());
-    facts->populate = page == NULL ? ENOMEM : coffer__os_map_populate(page, 1);
-    if (page != NULL) {
-        coffer__os_pages_free(page, coffer__os_page_size());
-    }
+    facts->populate = choose_populates();
     facts->processors = coffer__os_processors();
     facts->memory = coffer__os_memory_available();
 }
@@ -252,13 +262,12 @@ static bool choose_is_in_motion(const choose_job *job)
            (job->wish->path != NULL && coffer__source_path_again(source, job->wish->path, NULL) != COFFER_OK);
 }
 
-/* Whether the file can be mapped and its pages made resident, with a failure that is told. Where the bytes begin in the
-   file has to suit every dtype; a range of an archive may begin anywhere. */
+/* Whether the file can be mapped. Where the bytes begin in it has to suit every dtype; a range of an archive may begin
+   anywhere. */
 static bool choose_can_map(const choose_job *job)
 {
     const coffer__file_reader *file_reader = job->file_reader;
-    return file_reader->source->is.maps && file_reader->buffered >= 0 && job->facts->populate == 0 &&
-           file_reader->base % CHOOSE_MAP_ALIGNMENT == 0;
+    return file_reader->source->is.maps && file_reader->base % CHOOSE_MAP_ALIGNMENT == 0;
 }
 
 /* Whether it is to be mapped where nobody asked for that by name. Other processes should not be able to change tensors of
@@ -332,7 +341,7 @@ static coffer_status choose_mapped_by_name(const choose_job *job, coffer_error *
             "the engine \"mapped\" was asked for, which hands out the page cache, and nothing is to be left "
             "in the page cache: use the engine \"auto\"");
     }
-    if (!choose_can_map(job)) {
+    if (job->facts->populate != 0 || job->file_reader->buffered < 0 || !choose_can_map(job)) {
         return coffer__fail(err, COFFER_ERR_ENGINE,
                             "the engine \"mapped\" was asked for, but %s; use the engine \"auto\" or \"buffered\"",
                             job->facts->populate != 0 ? "this system cannot read in the pages of a map and say how it "
@@ -380,16 +389,36 @@ static coffer_status choose_by_name(choose_job *job, coffer_error *err)
 
 /* ---- by what is known -------------------------------------------------------------------------------------------- */
 
+/* Of a small load the copy, and the memory for it, would cost more than all else. The file is not opened again for the map,
+   and not probed: each request asks whether it is cached. */
+static void choose_little(choose_job *job)
+{
+    coffer__file_reader *file_reader = job->file_reader;
+    int fd = -1;
+    choose_source(job);
+    if (!file_reader->source->is.lends || job->wish->planned < CHOOSE_MIN_MAP || !job->wish->views ||
+        file_reader->source->ops->borrow(file_reader->source, &fd, &file_reader->base, NULL) != COFFER_OK) {
+        return;
+    }
+    job->storage = coffer__os_storage_of(fd);
+    file_reader->source->ops->give_back(file_reader->source);
+    if (choose_maps(job) && choose_populates() == 0) {
+        file_reader->engine = &coffer__engine_mapped;
+        file_reader->warm = true;
+        file_reader->threads = 1;
+    }
+}
+
 /* Each line of the table above is a step, and the cheapest questions come first. */
 static void choose_by_facts(choose_job *job)
 {
     coffer__file_reader *file_reader = job->file_reader;
     if (!file_reader->source->is.lends || (job->wish->planned < CHOOSE_LITTLE && !job->wish->uncached)) {
-        choose_source(job);
+        choose_little(job);
         return;
     }
     (void)choose_open(job, false, NULL); /* what fails here fails again when it is read, with its reason */
-    if (choose_maps(job)) {
+    if (job->facts->populate == 0 && file_reader->buffered >= 0 && choose_maps(job)) {
         choose_mapped(job);
         return;
     }

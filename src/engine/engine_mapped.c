@@ -9,19 +9,36 @@
  */
 #include "engine_own.h"
 
+/* Of a small load the file was not opened again, and the source's own descriptor answers. */
+static bool mapped_is_cached(const coffer__file_reader *file_reader, const coffer__request *request)
+{
+    const coffer__byte_source *source = file_reader->source;
+    uint64_t base = file_reader->base;
+    int fd = file_reader->buffered;
+    if (fd >= 0) {
+        return coffer__os_map_is_cached(fd, base + request->offset, request->to, request->size);
+    }
+    if (source->ops->borrow(source, &fd, &base, NULL) != COFFER_OK) {
+        return false;
+    }
+    const bool cached = coffer__os_map_is_cached(fd, base + request->offset, request->to, request->size);
+    source->ops->give_back(source);
+    return cached;
+}
+
 /* What cannot be made resident, as the file ends before it or cannot be read, is left to coffer__source_read: it has the
    words for the failure, and where it succeeds the pages become copies of the process. Requests to other memory are for
    results that cannot be views. */
 static void mapped_read(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__file_reader *file_reader = request->file_reader;
-    if (!request->in_map) {
+    if (!request->in_map && file_reader->buffered >= 0) {
         coffer__engine_buffered.read(reader, request);
+    }
+    if (!request->in_map) {
         return;
     }
-    const uint64_t offset = file_reader->base + request->offset;
-    const bool cached =
-        file_reader->warm && coffer__os_map_is_cached(file_reader->buffered, offset, request->to, request->size);
+    const bool cached = file_reader->warm && mapped_is_cached(file_reader, request);
     if (!cached && coffer__os_map_populate(request->to, request->size) != 0) {
         return;
     }

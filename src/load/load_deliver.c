@@ -21,6 +21,9 @@
    of which may be empty, and no case has to be told apart. */
 static void deliver_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
+    if (part->there.begin == part->within.begin && part->there.end == part->within.end) {
+        return; /* and the chunk may have no slot */
+    }
     const uint8_t *from = chunk->bytes + (size_t)(part->within.begin - chunk->cell.begin);
     const size_t before = (size_t)(part->there.begin - part->within.begin);
     const size_t until = (size_t)(part->there.end - part->within.begin);

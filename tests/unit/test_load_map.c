@@ -195,6 +195,32 @@ static void test_what_can_be_a_view_is_one(void **state)
     end(&of);
 }
 
+/* Of less than 4 MiB the file is not opened again; of less than 2 MiB a copy costs as little. */
+static void test_little_is_a_view_too(void **state)
+{
+    (void)state;
+    const int64_t rows[] = { 300, 700 };
+    for (size_t i = 0; i < 2; i++) {
+        coffer_error err;
+        const coffer_index index = { COFFER_INDEX_RANGE, true, true, 100, 100 + rows[i], 1 };
+        loading of = { .model = open_model() };
+        assert_int_equal(coffer_plan_new(&of.plan, of.model, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_plan_add(of.plan, coffer_find(of.model, "first", 5), &index, 1, NULL, NULL, NULL),
+                         COFFER_OK);
+        if (run(&of, COFFER_ENGINE_AUTO, &err) != COFFER_OK) {
+            fail_msg("%s", err.message);
+        }
+        const bool view = maps_here && i == 1;
+        assert_int_equal(of.stats.engines, 1 << (view ? COFFER_ENGINE_MAPPED : COFFER_ENGINE_BUFFERED));
+        assert_int_equal(is_in_file(bytes_of(&of.loaded[0])), view);
+        assert_int_equal(of.loaded[0].size, rows[i] * COLUMNS * 4);
+        assert_memory_equal(bytes_of(&of.loaded[0]), file.at + of.loaded[0].tensor->offset + 100 * COLUMNS * 4,
+                            (size_t)of.loaded[0].size);
+        free_memory(&of);
+        end(&of);
+    }
+}
+
 static void test_an_engine_by_name_gives_memory_of_its_own(void **state)
 {
     (void)state;
@@ -335,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_can_be_a_view_is_one),
+        cmocka_unit_test(test_little_is_a_view_too),
         cmocka_unit_test(test_an_engine_by_name_gives_memory_of_its_own),
         cmocka_unit_test(test_views_outlive_the_model_and_may_be_changed),
         cmocka_unit_test(test_a_model_that_is_only_read_is_not_mapped),

@@ -129,6 +129,9 @@ text_size() {
 }
 [ "$part" = 1 ] || text_size >>"$out/rows"
 
+awk -f tools/assurance/bench_goals.awk "$out/rows" >"$out/rows.judged"
+mv "$out/rows.judged" "$out/rows"
+
 # ---- The tables -------------------------------------------------------------------------------------------------------
 
 machine() {
@@ -190,5 +193,12 @@ awk -F '\t' "$digits"'
             print line
         }
         printf "%s", notes
+    }' "$out/rows"
+awk -F '\t' "$digits"'
+    $1 == "ROW" && $8 ~ /; goal .*: (reached|missed)$/ { goals++ }
+    $1 == "ROW" && $8 ~ /: missed$/ { missed[++count] = sprintf("missed: %s, %s %s, x %s (%s)", $2, digits($4), $3, digits($7), $8) }
+    END {
+        if (goals) printf "\n%d of %d goals were missed\n", count, goals
+        for (i = 1; i <= count; i++) print missed[i]
     }' "$out/rows"
 printf '\n%s\nThis table: %s/table.md and table.json, and as a chart chart.svg\n' "$state" "$out"

@@ -121,7 +121,7 @@ class Load(Iterator[tuple[str, Any]]):
         with self._keeping:
             while self._wait_for_one():
                 pass
-        return dict(self)
+        return {name: self[name] for name in self._names if self._has(self._numbers[name])}
 
     def __iter__(self) -> Load:
         return self
@@ -386,7 +386,9 @@ def started(
     stack = ExitStack()
     if staging is None and destination.reaches_devices():
         staging = _shared_staging(os.getpid())
-    advance = stack.enter_context(shown(progress, plan.file.path or ""))
+    advance = None
+    if progress is not None and progress is not False:
+        advance = stack.enter_context(shown(progress, plan.file.path or ""))
     try:
         native = _native.Load(placed, staging=staging, progress=advance, **options)
     except BaseException:

@@ -144,13 +144,15 @@ typedef struct split_rules {
     size_t count;
 } split_rules;
 
-/* Ends with freeing the patterns. They are prepared once, as every tensor is compared with all of them until one fits.
-   */
+/* Ends with freeing the patterns. They are prepared once, as every tensor is compared with all of them until one fits;
+   for a rank that is alone the usual ones are not, which would take longer than planning a small model. */
 static coffer_status split_prepare(const coffer_plan *plan, const coffer_split_rule *given, size_t count,
-                                   split_rules *rules, coffer_error *err)
+                                   uint32_t world, split_rules *rules, coffer_error *err)
 {
-    *rules =
-        (split_rules){ .given = given, .count = given != NULL ? count : sizeof split_usual / sizeof split_usual[0] };
+    *rules = (split_rules){ .given = given, .count = count };
+    if (given == NULL) {
+        rules->count = world > 1 ? sizeof split_usual / sizeof split_usual[0] : 0;
+    }
     rules->patterns = coffer__alloc_array(&plan->allocator, rules->count, sizeof *rules->patterns, err);
     if (rules->patterns == NULL) {
         return COFFER_ERR_MEMORY;
@@ -288,7 +290,7 @@ coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *ru
                             (uint64_t)world);
     }
     split_rules known;
-    coffer_status status = split_prepare(plan, rules, rule_count, &known, err);
+    coffer_status status = split_prepare(plan, rules, rule_count, world, &known, err);
     const size_t count = coffer_count(plan->model);
     for (size_t i = 0; status == COFFER_OK && i < count; i++) {
         const coffer_tensor *tensor = coffer_at(plan->model, i);

@@ -26,7 +26,7 @@
 /* `left` goes down as requests come back, and the chunk is whole when it is 0; `given` tells such a chunk from one
    that the worker has already, as both keep their slot. */
 typedef struct private_slot {
-    uint8_t *memory;
+    uint8_t *memory;      /* NULL: nothing was read into a slot yet */
     coffer__chunk *chunk; /* NULL: it is free */
     const coffer__file_reader *file_reader;
     coffer__request *requests;
@@ -44,6 +44,7 @@ typedef struct private_chunk_source {
         latest; /* of the last chunk, a copy, since it may be closed meanwhile; no engine: there was none */
     private_slot *slots;
     size_t count;
+    size_t first;  /* the slot of the staging buffer that is its first */
     size_t taken;  /* slots with a chunk */
     size_t coming; /* of them, those that were not given back by next */
 } private_chunk_source;
@@ -85,11 +86,32 @@ static coffer_status private_request(const private_chunk_source *own, private_sl
     return COFFER_OK;
 }
 
+/* The slots get their memory with the first span that is read into one. */
+static coffer_status private_slots(const private_chunk_source *own, coffer_error *err)
+{
+    uint8_t *all = NULL;
+    const coffer_status status = coffer__staging_slots(own->chunk_sources->staging, &all, err);
+    for (size_t i = 0; status == COFFER_OK && i < own->count; i++) {
+        own->slots[i].memory = all + (own->first + i) * (size_t)COFFER__CELL;
+    }
+    return status;
+}
+
 /* A span lies within the cell, so its distance from the cell's beginning is within the slot. */
 static coffer_status private_to_slot(const private_chunk_source *own, private_slot *slot, coffer__file_span span,
                                      coffer_error *err)
 {
-    return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), false, err);
+    coffer_status status = COFFER_OK;
+    if (span.end <= span.begin) {
+        return COFFER_OK;
+    }
+    if (slot->memory == NULL) {
+        status = private_slots(own, err);
+    }
+    return status != COFFER_OK
+               ? status
+               : private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), false,
+                                 err);
 }
 
 /* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before reaches
@@ -315,9 +337,9 @@ static coffer_status private_submit(coffer__chunk_source *chunk_source, coffer__
     own->taken++;
     own->coming++;
     chunk->own = slot;
-    chunk->bytes = slot->memory;
     chunk->counts = (coffer__chunk_counts){ .requests = 0 };
     status = private_requests(own, slot, err);
+    chunk->bytes = slot->memory;
     chunk->counts.engines |= private_engines(own, slot);
     for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
         coffer__range_reader_submit(own->reader, &slot->requests[i]);
@@ -421,7 +443,6 @@ static coffer_status private_fill(private_chunk_source *own, size_t worker, cons
 {
     const coffer__chunk_sources *chunk_sources = own->chunk_sources;
     const size_t share = chunk_sources->staging->slot_count / chunk_sources->workers;
-    uint8_t *first = chunk_sources->staging->slots + worker * share * (size_t)COFFER__CELL;
     const coffer__range_reader_options options = { .allocator = chunk_sources->allocator,
                                                    .watch = watch,
                                                    .depth = (uint32_t)(share < 4096 ? share : 4096) };
@@ -430,9 +451,7 @@ static coffer_status private_fill(private_chunk_source *own, size_t worker, cons
         return COFFER_ERR_MEMORY;
     }
     own->count = share;
-    for (size_t i = 0; i < share; i++) {
-        own->slots[i].memory = first + i * (size_t)COFFER__CELL;
-    }
+    own->first = worker * share;
     return coffer__range_reader_new(&own->reader, &options, err);
 }
 

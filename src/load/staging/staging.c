@@ -134,29 +134,45 @@ void coffer__staging_near(coffer_staging *staging, const coffer_device *device)
 
 /* Pages that nothing was read into cost nothing, so a staging buffer that grows is made again rather than in pieces.
    Nobody uses its slots then: the first worker of a load comes before the others. */
-static coffer_status staging_make_slots(coffer_staging *staging, size_t count, coffer_error *err)
+static void staging_reserve_slots(coffer_staging *staging, size_t count)
 {
-    if (staging->slot_count >= count) {
+    if (staging->slot_count < count) {
+        staging_free_slots(staging);
+        staging->slot_count = count;
+    }
+}
+
+/* Under the mutex. Many loads need none, since all of their bytes are read to where they belong. A copy to a device takes a
+   detour over the bus between two processors when its memory is at the other one. Without a device nothing is asked for:
+   pages then come from next to the thread that reads into them first. */
+static coffer_status staging_make_slots(coffer_staging *staging, coffer_error *err)
+{
+    const size_t size = staging->slot_count * (size_t)COFFER__CELL;
+    if (staging->slots != NULL) {
         return COFFER_OK;
     }
-    staging_free_slots(staging);
-    staging->slots = coffer__os_pages_new(count * (size_t)COFFER__CELL);
+    staging->slots = coffer__os_pages_new(size);
     if (staging->slots == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a staging buffer of %z",
-                            (uint64_t)count * COFFER__CELL);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a staging buffer of %z", (uint64_t)size);
     }
-    staging->slot_count = count;
-    /* A copy to a device takes a detour over the bus between two processors when its memory is at the other one.
-       Without a device nothing is asked for: pages then come from next to the thread that reads into them first. */
     if (staging->node >= 0) {
-        (void)coffer__os_pages_near(staging->slots, count * (size_t)COFFER__CELL, staging->node);
+        (void)coffer__os_pages_near(staging->slots, size, staging->node);
     }
     return COFFER_OK;
 }
 
+coffer_status coffer__staging_slots(coffer_staging *staging, uint8_t **slots, coffer_error *err)
+{
+    coffer__os_mutex_lock(&staging->mutex);
+    const coffer_status status = staging_make_slots(staging, err);
+    *slots = staging->slots;
+    coffer__os_mutex_unlock(&staging->mutex);
+    return status;
+}
+
 /* The watch is asked without the mutex, as it may call the user, who may do anything, free another load of this staging
-   buffer for example. The slots are made by the first worker, while the staging buffer is held by nobody, and those
-   that follow find them large enough. */
+   buffer for example. The slots are reserved by the first worker, while the staging buffer is held by nobody, and
+   those that follow find them many enough. */
 coffer_status coffer__staging_enter(coffer_staging *staging, const void *load, size_t wanted,
                                     const coffer__watch *watch, coffer_error *err)
 {
@@ -171,9 +187,7 @@ coffer_status coffer__staging_enter(coffer_staging *staging, const void *load, s
         coffer__os_mutex_lock(&staging->mutex);
     }
     if (status == COFFER_OK) {
-        status = staging_make_slots(staging, wanted, err);
-    }
-    if (status == COFFER_OK) {
+        staging_reserve_slots(staging, wanted);
         staging->load = load;
         staging->users++;
     }
@@ -212,8 +226,11 @@ void coffer__staging_leave(coffer_staging *staging)
 coffer_status coffer__staging_pin(coffer_staging *staging, coffer_device *device, coffer_error *err)
 {
     coffer__os_mutex_lock(&staging->mutex);
-    const coffer_status status = coffer__pins_add(&staging->pins, device, staging->slots,
-                                                  staging->slot_count * (size_t)COFFER__CELL, &staging->allocator, err);
+    coffer_status status = staging_make_slots(staging, err);
+    if (status == COFFER_OK) {
+        status = coffer__pins_add(&staging->pins, device, staging->slots, staging->slot_count * (size_t)COFFER__CELL,
+                                  &staging->allocator, err);
+    }
     coffer__os_mutex_unlock(&staging->mutex);
     return status;
 }

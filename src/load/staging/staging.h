@@ -19,7 +19,7 @@ struct coffer_staging {
     char *group;                    /* copied; NULL: none */
     size_t group_size;
     uint32_t patience_ms;      /* how long others of the group may keep a load waiting */
-    coffer__mutex mutex;       /* guards `load` and `users` */
+    coffer__mutex mutex;       /* guards `load`, `users` and `slots` */
     coffer__condition changed; /* no load has it any more */
     const void *load;          /* the one that has it, and with it all that follows; NULL: none */
     size_t users;              /* workers of that load */
@@ -40,6 +40,8 @@ size_t coffer__staging_most(const coffer_staging *staging);
 coffer_status coffer__staging_enter(coffer_staging *staging, const void *load, size_t wanted,
                                     const coffer__watch *watch, coffer_error *err);
 void coffer__staging_leave(coffer_staging *staging);
+/* The memory of the slots, for a worker that has entered: it is made when it is asked for first. */
+coffer_status coffer__staging_slots(coffer_staging *staging, uint8_t **slots, coffer_error *err);
 /* Enters the staging buffer for the load itself, so that its workers need not wait; false when another load has it.
    coffer__staging_leave follows where it succeeds. */
 bool coffer__staging_claim(coffer_staging *staging, const void *load);
