@@ -88,7 +88,7 @@ def test_what_other_loaders_may_run_is_told(tmp_path, body):
 
 
 def test_an_array_within_a_frame_is_not_as_joblib_writes_it(tmp_path):
-    """Its bytes come from behind the frame."""
+    """Its bytes come from after the frame."""
     body = wrapper() + b"N0"
     framed = b"\x80\4\x95" + struct.pack("<Q", len(body)) + body + b"\0" + bytes(24) + b"."
     assert dangers(write(tmp_path / "a.joblib", framed))
