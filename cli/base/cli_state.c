@@ -39,11 +39,35 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Why a file that is there must not be used; NULL when it may be. */
-static const char *why_not(const struct stat *about)
+/* The sum of the last numbers of the lines of a file, or the only one; 0 where there is no such file. */
+static unsigned long long last_numbers(const char *path, const char *form)
 {
-    return !S_ISREG(about->st_mode)       ? "is no file"
-           : about->st_uid != geteuid()   ? "it belongs to another user, who could have a changed file skipped"
+    unsigned long long sum = 0;
+    unsigned long long number = 0;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fscanf(file, form, &number) == 1) {
+        sum += number;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return sum;
+}
+
+/* Whether this user's number is nobody else's: a user namespace that does not have a number for every user shows one in the
+   place of all the others. */
+static bool is_one_user(void)
+{
+    return geteuid() == 0 || geteuid() != last_numbers("/proc/sys/kernel/overflowuid", "%llu") ||
+           last_numbers("/proc/self/uid_map", "%*u %*u %llu") >= UINT32_MAX;
+}
+
+/* Why a file that is there must not be used; NULL when it may be. One that was `made` here is this user's. */
+static const char *why_not(const struct stat *about, bool made)
+{
+    return !S_ISREG(about->st_mode)     ? "is no file"
+           : about->st_uid != geteuid() ? "it belongs to another user, who could have a changed file skipped"
+           : !made && !is_one_user() ? "whose it is cannot be told in a user namespace that has no number for this user"
            : (about->st_mode & 0022) != 0 ? "it can be written by others, who could have a changed file skipped"
            : about->st_size > STATE_MAX   ? "it is too large for a state of coffer verify"
                                           : NULL;
@@ -130,8 +154,11 @@ cli_state *cli_state_open(cli *app, const char *path, int *code)
         return NULL;
     }
     state->path = path;
-    state->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    const char *trouble = state->fd < 0 || fstat(state->fd, &about) != 0 ? strerror(errno) : why_not(&about);
+    const int flags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    state->fd = open(path, flags | O_EXCL, 0600);
+    const bool made = state->fd >= 0;
+    state->fd = made || errno != EEXIST ? state->fd : open(path, flags, 0600);
+    const char *trouble = state->fd < 0 || fstat(state->fd, &about) != 0 ? strerror(errno) : why_not(&about, made);
     trouble = trouble == NULL ? read_state(state, (size_t)about.st_size) : trouble;
     if (trouble == NULL) {
         return state;

@@ -181,6 +181,17 @@ typedef int (*coffer_file_visitor)(void *ctx, const char *path, bool exists);
 COFFER_API coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator,
                                            coffer_file_visitor visit, void *ctx, coffer_error *err);
 
+/*
+ * Names all files of a repository of the Hub, or of a folder of it (a URL that ends in a slash), with those in folders
+ * below: their URLs, hf://owner/name[@revision]/file, in the Hub's order. `exists` is false for a name that cannot be
+ * written as a URL; the path is then the name as the Hub has it. The Hub gives its list page by page; each is asked for
+ * when the visitor has had the one before. Of the options, the allocator, the token and the timeout are used.
+ * COFFER_ERR_ARGUMENT for any other URL or path, COFFER_ERR_OFFLINE where the environment forbids requests,
+ * COFFER_ERR_ANSWER for an answer that is no such list, COFFER_ERR_CANCELLED when the visitor ended it. Since 0.2.
+ */
+COFFER_API coffer_status coffer_list_repository(const char *url, const coffer_open_options *options,
+                                                coffer_file_visitor visit, void *ctx, coffer_error *err);
+
 /* Whether a path or URL is that of the index of a model: its name, which alone tells, ends in `.index.json`. No I/O. */
 COFFER_API bool coffer_is_index(const char *path);
 

@@ -99,9 +99,9 @@ static coffer_status part_begin(const coffer__part *part, const part_wish *wish,
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Opens what lies under the name, or creates it. O_NOFOLLOW: a symbolic link, and whatever else
+/* Opens what lies under the name, or creates it, which *made says. O_NOFOLLOW: a symbolic link, and whatever else
    cannot be opened for writing, was not made by this library and is removed. */
-static int part_open_name(coffer__part *part)
+static int part_open_name(coffer__part *part, bool *made)
 {
     const int os_error = coffer__os_open(part->name.text, COFFER__OS_EDIT, false, &part->fd);
     if (os_error == 0) {
@@ -109,14 +109,15 @@ static int part_open_name(coffer__part *part)
     }
     /* A symbolic link, and what else cannot be opened to write, is none of ours. */
     const int removed = os_error == ENOENT ? 0 : coffer__os_unlink(part->name.text);
-    return removed == 0 ? coffer__os_create(part->name.text, false, &part->fd) : removed;
+    *made = removed == 0;
+    return *made ? coffer__os_create(part->name.text, false, &part->fd) : removed;
 }
 
 /* Whether the open file may be written to. A second link would be a name of somebody's file that
-   changes under them. */
-static bool part_is_own(const coffer__os_info *info)
+   changes under them. One that was just `made` here is this user's, even where its number does not say so. */
+static bool part_is_own(const coffer__os_info *info, bool made)
 {
-    return info->kind == COFFER__OS_REGULAR && info->links == 1 && coffer__os_is_mine(info);
+    return info->kind == COFFER__OS_REGULAR && info->links == 1 && (made || coffer__os_is_mine(info));
 }
 
 /* Whether the name still leads to the open file. Between opening and locking, another process may
@@ -135,7 +136,8 @@ static bool part_is_named(const coffer__part *part)
 static int part_enter(coffer__part *part)
 {
     coffer__os_info info;
-    int os_error = part_open_name(part);
+    bool made = false;
+    int os_error = part_open_name(part, &made);
     if (os_error != 0) {
         part->fd = -1;
         return os_error == EEXIST ? ESTALE : os_error; /* another process was faster */
@@ -148,7 +150,7 @@ static int part_enter(coffer__part *part)
     part->device = info.device;
     part->inode = info.inode;
     const bool named = part_is_named(part);
-    if (named && part_is_own(&info)) {
+    if (named && part_is_own(&info, made)) {
         return 0;
     }
     (void)coffer__os_close(part->fd);
@@ -221,7 +223,7 @@ bool coffer__part_adopt(coffer__part *part, const coffer__path *target, uint64_t
         part->fd = -1;
         return false;
     }
-    return coffer__os_lock(part->fd) == 0 && coffer__os_inspect_fd(part->fd, &info) == 0 && part_is_own(&info) &&
+    return coffer__os_lock(part->fd) == 0 && coffer__os_inspect_fd(part->fd, &info) == 0 && part_is_own(&info, false) &&
            info.device == device && info.inode == inode && info.size >= size && part_is_named(part);
 }
 

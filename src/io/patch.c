@@ -70,7 +70,7 @@ static const uint8_t undo_magic[8] = { 'C', 'O', 'F', 'R', 'U', 'N', 'D', 'O' };
    well. The bit of the group allows the same people only if both files have the same group. */
 static bool undo_counts(const coffer__os_info *undo, const coffer__os_info *file)
 {
-    const bool owned = undo->owner == file->owner || coffer__os_is_mine(undo);
+    const bool owned = coffer__os_is_one_user(undo->owner) && (undo->owner == file->owner || coffer__os_is_mine(undo));
     const bool same_group = undo->group == file->group;
     const uint32_t allowed = file->mode & (UNDO_OTHERS_WRITE | (same_group ? UNDO_GROUP_WRITES : 0));
     const uint32_t writers = undo->mode & (UNDO_OTHERS_WRITE | UNDO_GROUP_WRITES);

@@ -24,7 +24,9 @@ bool coffer__pending_save_is_own(const coffer__os_info *file, const coffer__os_i
 {
     const bool sticky = (folder->mode & SAVED_STICKY) != 0;
     const bool shared = (folder->mode & (SAVED_GROUP_WRITES | SAVED_OTHERS_WRITE)) != 0;
-    const bool owned = coffer__os_is_mine(file) || file->owner == folder->owner;
+    /* Where the owners have a number that stands for many, only who may have put the file there tells. */
+    const bool one = coffer__os_is_one_user(file->owner);
+    const bool owned = one ? coffer__os_is_mine(file) || file->owner == folder->owner : !sticky && !shared;
     const bool open_to_all = !sticky && (folder->mode & SAVED_OTHERS_WRITE) != 0;
     return file->kind == COFFER__OS_REGULAR && (owned || (!sticky && (shared || moved))) &&
            (open_to_all || (file->mode & SAVED_OTHERS_WRITE) == 0);

@@ -104,6 +104,8 @@ static void http_read_line(coffer__http_reply *reply, const char *line, size_t l
         http_keep_validator(reply->modified, sizeof reply->modified, value, len);
     } else if (coffer__http_field(line, line_len, "location", &value, &len)) {
         (void)http_keep(reply->location, sizeof reply->location, value, len);
+    } else if (coffer__http_field(line, line_len, "link", &value, &len)) {
+        coffer__http_next(value, len, reply->next, sizeof reply->next);
     } else if (coffer__http_field(line, line_len, "x-linked-etag", &value, &len)) {
         (void)http_keep(reply->linked_etag, sizeof reply->linked_etag, value, len);
     } else if (coffer__http_field(line, line_len, "x-repo-commit", &value, &len)) {

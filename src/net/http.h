@@ -47,6 +47,7 @@ typedef struct coffer__http_reply {
     char checksum[64];     /* x-amz-checksum-sha256: in base64 */
     char reason[64];       /* of a refusal, in letters, as the server calls it: the Hub's X-Error-Code */
     char location[COFFER__URL_SIZE];
+    char next[COFFER__URL_SIZE]; /* Link: of the page after this one; "" */
 } coffer__http_reply;
 
 typedef struct coffer__http_request {

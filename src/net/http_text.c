@@ -259,3 +259,49 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
     memcpy(digest, bytes, 32);
     return true;
 }
+
+/* A field may have several links, each with parameters, of which commas within quotes or brackets are a part. */
+static size_t http_link_end(const char *text, size_t text_len, size_t at)
+{
+    char within = '\0';
+    for (; at < text_len && (within != '\0' || text[at] != ','); at++) {
+        if (within != '\0') {
+            within = text[at] == within ? '\0' : within;
+        } else if (text[at] == '<' || text[at] == '"') {
+            within = text[at] == '<' ? '>' : '"';
+        }
+    }
+    return at;
+}
+
+/* Whether the parameters of a link say that it is the next one. */
+static bool http_is_next(const char *text, size_t text_len)
+{
+    static const char *const words[] = { "rel=\"next\"", "rel=next" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t len = coffer__text_len(words[i]);
+        for (size_t at = 0; at + len <= text_len; at++) {
+            if (memcmp(text + at, words[i], len) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void coffer__http_next(const char *text, size_t text_len, char *url, size_t url_size)
+{
+    url[0] = '\0';
+    for (size_t at = 0; at < text_len;) {
+        const size_t end = http_link_end(text, text_len, at);
+        const char *begin = memchr(text + at, '<', end - at);
+        const char *close = begin != NULL ? memchr(begin, '>', (size_t)(text + end - begin)) : NULL;
+        const size_t len = close != NULL ? (size_t)(close - begin) - 1 : 0;
+        if (len > 0 && len < url_size && http_is_next(close, (size_t)(text + end - close))) {
+            memcpy(url, begin + 1, len);
+            url[len] = '\0';
+            return;
+        }
+        at = end + 1;
+    }
+}

@@ -42,6 +42,8 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size);
 /* The same as an object store sends it, in <Code>…</Code>. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size);
+/* The URL that a Link field says comes next, `<URL>; rel="next"`; "" where it says none, or one that does not fit. */
+void coffer__http_next(const char *text, size_t text_len, char *url, size_t url_size);
 /* Whether a validator may be sent in If-Range: a quoted text without `W/` before it, and without
    control characters, which could end a line of the request. A weak one says that two versions mean
    the same and not that their bytes are equal, so RFC 9110 does not allow it for ranges. */

@@ -480,3 +480,20 @@ coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_
                                { name->revision, "" } };
     return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
 }
+
+coffer_status coffer__hub_tree_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
+                                   coffer_error *err)
+{
+    const hub_part parts[] = { { "/api/", "/" },
+                               { name->kind, "" },
+                               { "/", "/" },
+                               { name->owner, "" },
+                               { name->owner[0] != '\0' ? "/" : "", "/" },
+                               { name->name, "" },
+                               { "/tree/", "/" },
+                               { name->revision, "" },
+                               { name->file[0] != '\0' ? "/" : "", "/" },
+                               { name->file, "/" },
+                               { "?recursive=true", "?=" } };
+    return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
+}

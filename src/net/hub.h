@@ -69,6 +69,9 @@ coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *na
    that is. */
 coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                       coffer_error *err);
+/* The URL at which the Hub lists the files of the repository, or of the folder that `file` is, with those below. */
+coffer_status coffer__hub_tree_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
+                                   coffer_error *err);
 /* Whether a revision is a commit, which never changes, and not a branch or tag. 40 hexadecimal
    digits in lower case, as git writes a SHA-1. */
 bool coffer__hub_is_commit(const char *revision);

@@ -236,6 +236,18 @@ bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, c
     return !web->hub.offline && coffer__hub_listing_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
 }
 
+bool coffer__web_tree(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
+{
+    address->signs = false;
+    return !web->hub.offline && coffer__hub_tree_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
+}
+
+bool coffer__web_page(const coffer__web *web, const char *url, coffer__web_address *address)
+{
+    address->signs = false;
+    return coffer__url_read(&address->url, url, NULL) == COFFER_OK && coffer__hub_is_host(&web->hub, &address->url);
+}
+
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
 /* The struct is large (URLs and paths have fixed sizes), and is the only block that a client needs.

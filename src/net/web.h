@@ -71,6 +71,11 @@ coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name
    address. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
 
+/* The address where the Hub lists the files of a folder of it, and those below, page by page; likewise. */
+bool coffer__web_tree(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
+/* The address of the page after one; false where it is not on the Hub. */
+bool coffer__web_page(const coffer__web *web, const char *url, coffer__web_address *address);
+
 /* Borrowed during coffer__web_ask, with all that it points to. */
 typedef struct coffer__web_question {
     const coffer__web_address *address;
@@ -107,6 +112,7 @@ typedef struct coffer__web_whole {
     uint8_t *bytes; /* the caller's to free; NULL when there are none */
     size_t size;
     char commit[COFFER__HUB_MAX_REVISION]; /* of the Hub's repository, or "" */
+    char next[COFFER__URL_SIZE];           /* of the page after this one, or "" */
     bool has_sha256;                       /* an object store states one */
     uint8_t sha256[32];                    /* the SHA-256 that the store states, which the caller compares */
 } coffer__web_whole;

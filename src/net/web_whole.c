@@ -134,6 +134,7 @@ coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *addr
     whole->bytes = fitted;
     whole->size = body.size;
     memcpy(whole->commit, answer.commit, sizeof answer.commit);
+    memcpy(whole->next, answer.reply.next, sizeof answer.reply.next);
     whole->has_sha256 = coffer__http_sha256_base64(answer.reply.checksum, whole->sha256);
     return COFFER_OK;
 }

@@ -117,7 +117,10 @@ typedef struct coffer__os_info {
 
 /* Whether both are the same file, with the same size and mtime. */
 bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *now);
-/* Whether the file belongs to the user of this process. */
+/* Whether a number is that of one user. In a user namespace that does not have a number for every user, one stands for all
+   the others: two files that have it need not have the same owner. */
+bool coffer__os_is_one_user(uint32_t number);
+/* Whether the file belongs to the user of this process, and to nobody else who may have the same number. */
 bool coffer__os_is_mine(const coffer__os_info *info);
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);

@@ -15,6 +15,7 @@ from web_server import Server
 
 COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 ROUTE = re.compile(r"/((?:datasets/|spaces/)?(?:[^/]+/)?[^/]+)/resolve/([^/]+)/([^?]+)(?:\?.*)?")
+TREE = re.compile(r"/api/((?:models|datasets|spaces)/[^?]+)/tree/([^/?]+)(/[^?]*)?\?(.*)")
 LISTING = re.compile(r"/api/((?:models|datasets|spaces)/[^?]+)/revision/([^/?]+)")
 
 
@@ -31,11 +32,13 @@ class Repository:
 
 class Hub(Server):
     """`stored_apart`: files named like that are redirected to another path, as large files are. With `lists` it says what a repository
-    has."""
+    has. A tree has `page` files on each page; `next_page` makes what the Link field of one says."""
 
-    def __init__(self, repositories, latency=0.0, stored_apart=r".*\.safetensors", lists=False):
+    def __init__(self, repositories, latency=0.0, stored_apart=r".*\.safetensors", lists=False, page=1000):
         super().__init__(behave=self.route, latency=latency)
         self.lists = lists
+        self.page = page
+        self.next_page = lambda path: f'<{self.url(path)}>; rel="next"'
         self.repositories = repositories
         self.stored_apart = re.compile(stored_apart)
 
@@ -51,6 +54,9 @@ class Hub(Server):
         listing = LISTING.fullmatch(request.path)
         if listing is not None and self.lists:
             return self.list(request, listing[1].removeprefix("models/"), urllib.parse.unquote(listing[2]))
+        tree = TREE.fullmatch(request.path)
+        if tree is not None:
+            return self.tree(request, tree[1].removeprefix("models/"), urllib.parse.unquote(tree[2]), urllib.parse.unquote(tree[3] or ""), tree[4])
         match = ROUTE.fullmatch(request.path)
         if match is None:
             return self.refuse(request, 404, None)
@@ -64,6 +70,24 @@ class Hub(Server):
         siblings = [{"rfilename": file, "size": len(content)} for file, content in repository.files.items()]
         said = {"_id": "1", "id": name, "sha": repository.commit, "private": False, "tags": ["a", {"b": 1.5}], "siblings": siblings}
         return self.answer(request, 200, {"Content-Type": "application/json"}, json.dumps(said).encode())
+
+    def tree(self, request, name, revision, folder, query):
+        repository = self.repositories.get(name)
+        if repository is None or repository.token not in (None, request.headers.get("authorization", "").removeprefix("Bearer ")):
+            return self.refuse(request, 401, "RepoNotFound")
+        if revision not in repository.revisions:
+            return self.refuse(request, 404, "RevisionNotFound")
+        wanted = dict(urllib.parse.parse_qsl(query))
+        folders = sorted({file[:at] for file in repository.files for at in range(len(file)) if file[at] == "/"})
+        entries = [{"type": "directory", "oid": "0", "size": 0, "path": each} for each in folders]
+        entries += [{"type": "file", "oid": "0", "size": len(content), "lfs": {"size": 1}, "path": file} for file, content in repository.files.items()]
+        entries = [each for each in entries if each["path"].startswith(folder[1:] + "/" if folder else "")]
+        at = int(wanted.get("cursor", 0))
+        headers = {"Content-Type": "application/json"}
+        if at + self.page < len(entries):
+            headers["Link"] = self.next_page(f"{request.path.partition('?')[0]}?recursive=true&cursor={at + self.page}")
+        shown = entries[at:at + self.page] if wanted.get("recursive") == "true" else []
+        return self.answer(request, 200, headers, json.dumps(shown).encode())
 
     def resolve(self, request, name, revision, file):
         repository = self.repositories.get(name)

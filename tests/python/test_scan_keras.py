@@ -6,7 +6,7 @@ import json
 import struct
 
 import pytest
-from attacks_hdf5 import HDF5_F32, Hdf5, hdf5_dataset, hdf5_filter, hdf5_message, hdf5_one, hdf5_texts, hdf5_tree
+from attacks_hdf5 import HDF5_F32, Hdf5, hdf5_dataset, hdf5_header, hdf5_message, hdf5_one, hdf5_space, hdf5_texts, hdf5_tree
 from test_scan import BARE, CALL, CLEAN, EVIL, FOUND, UNREAD, scan, texts, verdicts, write
 from zips_by_hand import Archive, Member, deflated
 
@@ -194,6 +194,14 @@ def test_what_is_not_read_of_hdf5_is_told(tmp_path):
     assert any("not looked at" in each for each in found(write(tmp_path / "d.h5", bytes(hdf5_one(root=[dense]).bytes)), FOUND))
     scan(write(tmp_path / "cut.h5", WEIGHTS[:200]), code=UNREAD)
     assert any("cannot be read" in each for each in found(write(tmp_path / "m.keras", keras({}, WEIGHTS[:200])), FOUND))
+
+
+@pytest.mark.parametrize("kept", [(), (1,), (3,), (8,), (1, 8), (3, 8), (1, 3)])
+def test_objects_that_lack_a_part_of_a_dataset(tmp_path, kept):
+    """A datatype that was given a name has neither size nor bytes; what has bytes needs both."""
+    messages = {1: hdf5_message(1, hdf5_space(3)), 3: hdf5_message(3, HDF5_F32), 8: hdf5_message(8, struct.pack("<BBQQ", 3, 1, 96, 12))}
+    content = bytes(Hdf5((b"w", hdf5_header(*(messages[each] for each in kept)))).bytes)
+    scan(write(tmp_path / "m.h5", content), code=UNREAD if 8 in kept else CLEAN)
 
 
 @pytest.mark.parametrize("name", ["m.h5", "m.hdf5", "m.keras"])

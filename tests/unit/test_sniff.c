@@ -285,13 +285,120 @@ static void test_text(void **state)
     assert_int_equal(sniffed("<\0\0\0\0\0\0\0{}", 10), COFFER_OK);
 }
 
+/* ---- formats without a signature ----------------------------------------------------------------------------------- */
+
+/* Bytes that are just enough, and that are one off, for each rule by which a format without a signature is known. */
+static const struct without_signature {
+    coffer_status code;
+    const char *bytes;
+    size_t size;
+} without_signatures[] = {
+    /* zlib: the window, a sum of 31, no dictionary, and what is no length of a header */
+    { COFFER_ERR_IS_COMPRESSED, "\x78\x9c\x01\x02\x03\x04\x05\x06", 8 },
+    { COFFER_ERR_IS_COMPRESSED, "\x78\x01\0\0\x01\0\0\0", 8 },
+    { COFFER_ERR_IS_COMPRESSED, "\x78\x01\0\0\0\0\0\x01", 8 },
+    { COFFER_ERR_IS_COMPRESSED, "\x78\xda\xff\xff\xff\xff\xff\xff", 8 },
+    { COFFER_OK, "\x78\x9c\x01\x02\x03\x04\x05", 7 },
+    { COFFER_OK, "\x78\x9d\x01\x02\x03\x04\x05\x06", 8 },
+    { COFFER_OK, "\x78\xbb\x01\x02\x03\x04\x05\x06", 8 },
+    { COFFER_OK, "\x78\xf9\x01\x02\x03\x04\x05\x06", 8 },
+    { COFFER_OK, "\x78\x9c\x01\x02\0\0\0\0\xff", 9 },
+    { COFFER_OK, "\x58\x85\x01\x02\x03\x04\x05\x06", 8 },
+    /* Arrow: ones, a size by eights, and a root within it */
+    { COFFER_ERR_IS_CONVERTIBLE, "\xff\xff\xff\xff\x08\0\0\0\x04\0\0\0", 12 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\xff\xff\xff\xff\xf8\xff\xff\x7f\x10\0\0\0", 12 },
+    { COFFER_OK, "\xff\xff\xff\xff\x08\0\0\0\x04\0\0", 11 },
+    { COFFER_OK, "\xfe\xff\xff\xff\x08\0\0\0\x04\0\0\0", 12 },
+    { COFFER_OK, "\xff\xff\xff\xff\x0c\0\0\0\x04\0\0\0", 12 },
+    { COFFER_OK, "\xff\xff\xff\xff\0\0\0\x80\x04\0\0\0", 12 },
+    { COFFER_OK, "\xff\xff\xff\xff\x08\0\0\0\0\0\0\0", 12 },
+    { COFFER_OK, "\xff\xff\xff\xff\x08\0\0\0\x06\0\0\0", 12 },
+    { COFFER_OK, "\xff\xff\xff\xff\x08\0\0\0\x08\0\0\0", 12 },
+    /* ONNX: a version from 3 to 31, and what may come second */
+    { COFFER_ERR_IS_CONVERTIBLE, "\x08\x03\x3a\0\0", 5 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x08\x1f\x42\0\0", 5 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x08\x07\x12\x01~", 5 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x08\x07\x12\x01 \xff", 6 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x08\x07\x12\x7fname", 8 },
+    { COFFER_OK, "\x08\x03\x3a\0", 4 },
+    { COFFER_OK, "\x09\x03\x3a\0\0", 5 },
+    { COFFER_OK, "\x08\x02\x3a\0\0", 5 },
+    { COFFER_OK, "\x08\x20\x3a\0\0", 5 },
+    { COFFER_OK, "\x08\x07\x3b\0\0", 5 },
+    { COFFER_OK, "\x08\x07\x12\x01\x7f", 5 },
+    { COFFER_OK, "\x08\x07\x12\x01\x1f", 5 },
+    { COFFER_OK, "\x08\x07\x12\0a", 5 },
+    /* flax: a map, a short text as its key, and another map or an extension */
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xa1k\x80", 4 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x8f\xa1k\x8f", 4 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xa1k", 3 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xbfk", 3 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xa1k\xde", 4 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xa1k\xdf", 4 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xa1k\xc7", 4 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xa1k\xc9", 4 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\xde\0\x11\xa1k\x80", 6 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\xdf\0\0\0\x11\xa1k\x80", 8 },
+    { COFFER_ERR_IS_CONVERTIBLE, "\x81\xd9\x01k\x80", 5 },
+    { COFFER_OK, "\x81", 1 },
+    { COFFER_OK, "\x81\xa1", 2 },
+    { COFFER_OK, "\x80\xa1k\x80", 4 },
+    { COFFER_OK, "\x90\xa1k\x80", 4 },
+    { COFFER_OK, "\x81\x9fk\x80", 4 },
+    { COFFER_OK, "\x81\xa0\x80\x80", 4 },
+    { COFFER_OK, "\x81\xc0k\x80", 4 },
+    { COFFER_OK, "\x81\xa1k\x7f", 4 },
+    { COFFER_OK, "\x81\xa1k\x90", 4 },
+    { COFFER_OK, "\x81\xa1k\xc6", 4 },
+    { COFFER_OK, "\x81\xa1k\xca", 4 },
+    { COFFER_OK, "\x81\xa1k\0", 4 },
+    { COFFER_OK, "\x81\xa1\x1f\x80", 4 },
+    /* TensorFlow's table */
+    { COFFER_ERR_IS_CONVERTIBLE, "\0\0\x07\x08\x01\x1a\x02\x08", 8 },
+    { COFFER_OK, "\0\0\x07\x08\x01\x1a\x02", 7 },
+    { COFFER_OK, "\x01\0\x07\x08\x01\x1a\x02\x08", 8 },
+    { COFFER_OK, "\0\x01\x07\x08\x01\x1a\x02\x08", 8 },
+    { COFFER_OK, "\0\0\x07\x09\x01\x1a\x02\x08", 8 },
+    { COFFER_OK, "\0\0\x07\x08\x01\x1b\x02\x08", 8 },
+    { COFFER_OK, "\0\0\x07\x08\x01\x1a\x03\x08", 8 },
+    { COFFER_OK, "\0\0\x07\x08\x01\x1a\x02\x09", 8 },
+};
+
+static void test_formats_without_a_signature(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof without_signatures / sizeof without_signatures[0]; i++) {
+        const struct without_signature *row = &without_signatures[i];
+        if (sniffed(row->bytes, row->size) != row->code) {
+            fail_msg("row %zu gives %d", i, (int)sniffed(row->bytes, row->size));
+        }
+    }
+}
+
+/* What the message advises, which differs for what is compressed. */
+static void test_what_is_advised(void **state)
+{
+    (void)state;
+    coffer_error err;
+    assert_int_equal(coffer__sniff("BZh", 3, &err), COFFER_ERR_IS_COMPRESSED);
+    assert_non_null(strstr(err.message, "unpack it first"));
+    assert_int_equal(coffer__sniff("%PDF-", 5, &err), COFFER_ERR_IS_OTHER);
+    assert_non_null(strstr(err.message, "name another one"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signatures),  cmocka_unit_test(test_zlib),
-        cmocka_unit_test(test_convertible), cmocka_unit_test(test_nearly_signatures),
-        cmocka_unit_test(test_pickles),     cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_tar),         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_signatures),
+        cmocka_unit_test(test_zlib),
+        cmocka_unit_test(test_convertible),
+        cmocka_unit_test(test_nearly_signatures),
+        cmocka_unit_test(test_pickles),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_tar),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_formats_without_a_signature),
+        cmocka_unit_test(test_what_is_advised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

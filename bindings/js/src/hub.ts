@@ -6,10 +6,10 @@
  */
 import { decodeText } from "./core.js";
 import { CofferError, type ErrorDetails } from "./errors.js";
-import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
+import { NOTE_TEXTS, type Code, type Dtype as KnownDtype } from "./generated/tables.js";
 import { countParameters, type ModelConfig } from "./parameters.js";
 import { inParallel } from "./pieces.js";
-import { INDEX_HEAD, MAX_INDEX_BYTES, parseIndex, type Index } from "./shards.js";
+import { INDEX_HEAD, MAX_INDEX_BYTES, parseIndex, supersededBy, type Index } from "./shards.js";
 import { HttpError, HttpSource, HUB_URL } from "./source_http.js";
 import { readTable, type Table } from "./table.js";
 
@@ -72,6 +72,14 @@ export interface SafetensorsIndexJson {
   metadata?: { total_parameters?: string | number } & Record<string, string>;
   weight_map?: Record<TensorName, string>;
 }
+/** What is odd about a model of several files, and harmless. */
+export interface SafetensorsNote {
+  /** Tensors of a file that the index says are in another one, which has them: they are left out of that file's header. */
+  kind: "SUPERSEDED";
+  text: string;
+  count: number;
+  file: string;
+}
 export type SafetensorsShardedHeaders = Record<string, SafetensorsFileHeader>;
 
 export type SafetensorsParseFromRepo =
@@ -89,6 +97,8 @@ export type SafetensorsParseFromRepo =
       parameterCount?: Partial<Record<Dtype, number>>;
       parameterTotal?: number;
       filepaths: string[];
+      /** Only where there is something to say. Not among the results of @huggingface/hub. */
+      notes?: SafetensorsNote[];
     };
 
 export interface ParseSafetensorsMetadataParams {
@@ -431,7 +441,13 @@ export function parseTotalParameters(value: string | number | undefined, compute
 /** A result, before anything is counted. */
 type Found =
   | { sharded: false; header: SafetensorsFileHeader; filepaths: string[] }
-  | { sharded: true; index: SafetensorsIndexJson; headers: SafetensorsShardedHeaders; filepaths: string[] };
+  | {
+      sharded: true;
+      index: SafetensorsIndexJson;
+      headers: SafetensorsShardedHeaders;
+      filepaths: string[];
+      notes?: SafetensorsNote[];
+    };
 
 async function readSingle(repository: Repository, path: string): Promise<Found> {
   return { sharded: false, header: await readHeader(repository, path), filepaths: [path] };
@@ -456,6 +472,28 @@ async function readIndex(repository: Repository, path: string): Promise<{ index:
   }
 }
 
+function tensorNames(header: SafetensorsFileHeader): string[] {
+  return Object.keys(header).filter((name) => name !== "__metadata__");
+}
+
+/** Leaves tensors out that the index says are in another file. Says of how many files' headers that is so. */
+function leaveOutSuperseded(headers: SafetensorsFileHeader[], known: Index): SafetensorsNote[] {
+  const superseded = supersededBy(
+    known,
+    headers.map((header) => new Set(tensorNames(header))),
+  );
+  const notes: SafetensorsNote[] = [];
+  for (const [number, header] of headers.entries()) {
+    const names = tensorNames(header).filter((name) => superseded(number, name));
+    names.forEach((name) => Reflect.deleteProperty(header, name));
+    if (names.length > 0) {
+      const file = known.files[number]!;
+      notes.push({ kind: "SUPERSEDED", text: NOTE_TEXTS.SUPERSEDED, count: names.length, file });
+    }
+  }
+  return notes;
+}
+
 async function readSharded(repository: Repository, path: string): Promise<Found> {
   const { index, known } = await readIndex(repository, path);
   const { files, headSizes } = known;
@@ -463,11 +501,13 @@ async function readSharded(repository: Repository, path: string): Promise<Found>
   const read = await inParallel(files, AT_ONCE, (file) =>
     readHeader(repository, folder + encodeShardFilename(file), headSizes.get(file)),
   );
+  const notes = leaveOutSuperseded(read, known);
   const headers: SafetensorsShardedHeaders = {};
   files.forEach((file, i) => {
     put(headers, file, read[i]!);
   });
-  return { sharded: true, index, headers, filepaths: [path, ...files.map((file) => folder + file)] };
+  const filepaths = [path, ...files.map((file) => folder + file)];
+  return { sharded: true, index, headers, filepaths, ...(notes.length > 0 ? { notes } : {}) };
 }
 
 /** Where weights may be, in the order of looking. */

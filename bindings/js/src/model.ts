@@ -34,6 +34,7 @@ import {
   INDEX_ENDING,
   MAX_INDEX_BYTES,
   parseIndex,
+  supersededBy,
   type Index as ModelIndex,
 } from "./shards.js";
 import type { Source } from "./source.js";
@@ -562,13 +563,12 @@ function findTwice(shards: readonly Shard[]): Twice | undefined {
 
 /** Leaves out tensors that the index says are in another file, which has them. */
 function leaveOutSuperseded(shards: readonly Shard[], index: ModelIndex): void {
-  const owners = new Map(index.tensors.map((name, i) => [name, index.tensorFiles[i]!]));
-  const names = shards.map((shard) => new Set(shard.names()));
+  const superseded = supersededBy(
+    index,
+    shards.map((shard) => new Set(shard.names())),
+  );
   for (const [number, shard] of shards.entries()) {
-    shard.leaveOut((name) => {
-      const owner = owners.get(name) ?? number;
-      return owner !== number && names[owner]!.has(name);
-    });
+    shard.leaveOut((name) => superseded(number, name));
   }
 }
 

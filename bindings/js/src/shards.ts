@@ -65,6 +65,21 @@ export function countMiscounted(files: readonly string[]): number {
   return [...sets.values()].filter(({ total, count }) => total !== count).length;
 }
 
+/**
+ * Whether a tensor of a file, by its number, is in another one that the index says, too: then it is superseded, as in a checkpoint
+ * over which newer files were laid. `names` are those of each file.
+ */
+export function supersededBy(
+  index: Index,
+  names: readonly ReadonlySet<string>[],
+): (file: number, name: string) => boolean {
+  const owners = new Map(index.tensors.map((name, i) => [name, index.tensorFiles[i]!]));
+  return (file, name) => {
+    const owner = owners.get(name) ?? file;
+    return owner !== file && names[owner]!.has(name);
+  };
+}
+
 // ---- The index ----------------------------------------------------------------------------------------------------------
 
 /** An index. */

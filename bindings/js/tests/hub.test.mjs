@@ -73,6 +73,30 @@ function shards(count, tensors = (k) => [[`layer.${k}.weight`, "BF16", [2, 4], 1
 
 // ---- Results ------------------------------------------------------------------------------------------------------------
 
+test("a tensor belongs to the file that the index names, and a copy elsewhere is left out and said", async () => {
+  const stale = (k) => (k === 2 ? [["layer.1.weight", "F32", [8, 8], 256]] : []);
+  const files = shards(3, (k) => [[`layer.${k}.weight`, "BF16", [2, 4], 16], ...stale(k)]);
+  const index = files["model.safetensors.index.json"];
+  index.weight_map["layer.1.weight"] = "model-00001-of-00003.safetensors";
+  // The index may also name a file that has no such tensor, and a copy is then no copy; and metadata are no tensor.
+  index.weight_map["__metadata__"] = "model-00001-of-00003.safetensors";
+  const params = { ...repository(files), computeParametersCount: true };
+  const { result, error } = await outcome(ours, params);
+  assert.equal(error, undefined);
+  assert.deepEqual(Object.keys(result.headers["model-00002-of-00003.safetensors"]), ["__metadata__", "layer.2.weight"]);
+  assert.deepEqual(result.parameterCount, { BF16: 24 });
+  assert.deepEqual(
+    result.notes.map(({ kind, count, file }) => [kind, count, file]),
+    [["SUPERSEDED", 1, "model-00002-of-00003.safetensors"]],
+  );
+  assert.match(result.notes[0].text, /index/);
+  index.weight_map["layer.1.weight"] = "model-00003-of-00003.safetensors";
+  const unowned = await outcome(ours, { ...repository(files), computeParametersCount: true });
+  assert.equal(unowned.result.notes, undefined);
+  assert.deepEqual(unowned.result.parameterCount, { BF16: 24, F32: 64 });
+  assert.equal((await outcome(ours, { ...repository(shards(2)) })).result.notes, undefined);
+});
+
 test("what is exported has the same value", () => {
   for (const name of Object.keys(ours).filter((name) => /SAFETENSORS/.test(name))) {
     assert.deepEqual(ours[name], theirs[name], name);

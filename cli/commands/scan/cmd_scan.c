@@ -86,6 +86,67 @@ static int scan_folder(scan_run *run, const char *path)
     return code;
 }
 
+/* ---- Repositories of the Hub ---- */
+
+/* Whether a URL names all of a repository, or a folder of one: hf://[datasets/|spaces/]owner/name[@revision], or a slash at
+   its end. */
+static bool is_repository(const char *url)
+{
+    static const char scheme[] = "hf://";
+    static const char *const kinds[] = { "datasets/", "spaces/" };
+    if (strncmp(url, scheme, sizeof scheme - 1) != 0) {
+        return false;
+    }
+    url += sizeof scheme - 1;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        url += strncmp(url, kinds[i], strlen(kinds[i])) == 0 ? strlen(kinds[i]) : 0;
+    }
+    const char *name = strchr(url, '/');
+    const char *file = name != NULL && memchr(url, '@', (size_t)(name - url)) == NULL ? strchr(name + 1, '/') : name;
+    return file == NULL || file[strlen(file) - 1] == '/';
+}
+
+/* A repository that is being scanned. */
+typedef struct repository {
+    scan_run *run;
+    size_t count;
+    int code;
+} repository;
+
+/* One file. A name that is no part of a URL was not looked at. */
+static int visit_file(void *ctx, const char *path, bool exists)
+{
+    repository *scanned = ctx;
+    scanned->count++;
+    if (exists) {
+        scanned->code = cli_worse(scanned->code, scan_path(scanned->run, path));
+        return cli_interrupted();
+    }
+    scanned->run->failed++;
+    cli_say_path(scanned->run->app, path, "the Hub lists a file of this name, which cannot be asked for");
+    scanned->code = cli_worse(scanned->code, CLI_EXIT_UNREADABLE);
+    return cli_interrupted();
+}
+
+/* What was listed before a failure was looked at, but the sum says that not all was. */
+static int scan_repository(scan_run *run, const char *url)
+{
+    coffer_error err;
+    repository scanned = { .run = run, .code = CLI_EXIT_OK };
+    run->clean = run->found = run->passed = run->failed = 0;
+    const coffer_status status = coffer_list_repository(url, NULL, visit_file, &scanned, &err);
+    if (status != COFFER_OK && !cli_interrupted()) {
+        scanned.code = cli_worse(scanned.code, scan_fail(run, url, &err));
+    } else if (scanned.count == 0 && !cli_interrupted()) {
+        cli_say_path(run->app, url, "the repository has no files");
+        scanned.code = CLI_EXIT_UNREADABLE;
+    }
+    if (scanned.count > 0 && !run->app->json && (!run->app->quiet || scanned.code != CLI_EXIT_OK)) {
+        show_sum(run, url);
+    }
+    return scanned.code;
+}
+
 /* ---- The command ---- */
 
 /* All files are looked at, whatever the first ones are; the exit code is that of the worst. */
@@ -98,8 +159,11 @@ static int run_scan(cli *app, const cli_arguments *arguments)
     }
     for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
         const char *path = arguments->names[i];
-        run.in_folder = cli_is_folder(path);
-        code = cli_worse(code, run.in_folder ? scan_folder(&run, path) : scan_path(&run, path));
+        const bool on_hub = is_repository(path);
+        run.in_folder = on_hub || cli_is_folder(path);
+        code = cli_worse(code, on_hub          ? scan_repository(&run, path)
+                               : run.in_folder ? scan_folder(&run, path)
+                                               : scan_path(&run, path));
     }
     if (app->json) {
         cli_json_close(&app->out, ']');
@@ -117,6 +181,7 @@ static const cli_example SCAN_EXAMPLES[] = {
     { "coffer scan pytorch_model.bin", "before a program loads it" },
     { "coffer scan model/", "a folder, with everything below it" },
     { "coffer scan hf://owner/name/pytorch_model.bin", "without downloading it" },
+    { "coffer scan hf://owner/name", "all files of a repository" },
     { NULL, NULL },
 };
 
@@ -127,15 +192,15 @@ const cli_command cli_scan = {
     .usage = "PATH...",
     .about = "A pickle is a program: loading one can call anything. This reads checkpoints and arrays (PyTorch,\n"
              "NumPy, Paddle) and models of Keras without running anything, and lists what a loader would have\n"
-             "called, with which arguments, what it would have imported, and what makes a file misleading. Any file\n"
-             "is looked at as a pickle first, under any name. Of a checkpoint it reads the directory and the pickles, "
-             "so a file\n"
-             "at a URL need not be downloaded. Of other archives it reads every member, and what is in archives\n"
-             "within them.\n"
+             "called, with which arguments, what it would have imported, and what makes a file misleading. Any\n"
+             "file is looked at as a pickle first, under any name. Of a checkpoint it reads the directory and the\n"
+             "pickles, so a file at a URL need not be downloaded. Of other archives it reads every member, and\n"
+             "what is in archives within them.\n"
              "\n"
-             "Of a folder it scans each file below it. Text, images and other media, which nothing runs, are\n"
-             "passed over and counted. Links to files are followed; one to a folder is not, and counts as not\n"
-             "looked at.\n"
+             "Of a folder it scans each file below it; of a repository of the Hugging Face Hub, or a folder of one\n"
+             "(hf://owner/name/folder/), each file that the Hub lists. Text, images and other media, which nothing\n"
+             "runs, are passed over and counted. Links to files are followed; one to a folder is not, and counts\n"
+             "as not looked at.\n"
              "\n"
              "danger: made to run something, or to mislead; opaque: an object of another program, or code,\n"
              "harmless or not; note: worth knowing. A clean file has notes at most. That is no promise about other\n"

@@ -129,7 +129,7 @@ static void show_json(const scan_run *run, const scanned *file)
 
 /* Nothing that this fails for is ever clean, nor a finding: it was not looked at. Only what is wrong with the command
    line, a URL that is none, keeps the exit code that it has everywhere. */
-static int fail_file(scan_run *run, const char *path, const coffer_error *err)
+int scan_fail(scan_run *run, const char *path, const coffer_error *err)
 {
     run->failed++;
     return cli_fail(run->app, path, err) == CLI_EXIT_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_UNREADABLE;
@@ -166,7 +166,7 @@ static int scan_one(scan_run *run, const char *path, coffer **sharded)
     scanned file = { .path = path };
     int code = CLI_EXIT_OK;
     if (look(run, &file, &err) != COFFER_OK) {
-        code = fail_file(run, path, &err);
+        code = scan_fail(run, path, &err);
     } else if (file.model != NULL && !cli_is_single_file(file.model, path)) {
         *sharded = file.model;
         file.model = NULL;

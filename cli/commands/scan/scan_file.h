@@ -4,6 +4,7 @@
 #define COFFER_SCAN_FILE_H
 
 #include "cli_command.h"
+#include "coffer.h"
 
 typedef struct scan_run {
     cli *app;
@@ -16,6 +17,8 @@ typedef struct scan_run {
     size_t failed;
 } scan_run;
 
+/* Says why something could not be looked at, counts it, and returns the exit code. */
+int scan_fail(scan_run *run, const char *path, const coffer_error *err);
 /* Looks at a file, or at each file of a model of several, and says what there is. Returns the exit code. */
 int scan_path(scan_run *run, const char *path);
 

@@ -143,6 +143,12 @@ static coffer_status hdf5_scan_dataset(hdf5_scan *scan, const coffer__hdf5_node 
                                        const coffer__hdf5_object *object, coffer_error *err)
 {
     const char *path = coffer__hdf5_path(&scan->h, node);
+    /* A datatype that was given a name has no data. */
+    if (!object->has_layout || !object->has_type || !object->has_space) {
+        return object->has_layout
+                   ? coffer__hdf5_fail(&scan->h, node->address, "a dataset has no dataspace or datatype", err)
+                   : COFFER_OK;
+    }
     const bool bytes = hdf5_scan_is_bytes(&object->type) || object->type.class_ == COFFER__HDF5_TEXT;
     if (object->elsewhere) {
         return hdf5_scan_put(scan, COFFER_WEIGHT_DANGER, node->address, "",

@@ -31,9 +31,10 @@
 typedef struct keras_file {
     coffer__keras *keras;
     coffer__hdf5 h;
-    uint32_t *order;  /* numbers of the nodes by their paths */
-    uint32_t *labels; /* of each node: its name, a text of the plan; 0: none */
-    bool has_labels;  /* the file says which datasets are weights */
+    uint32_t *order;      /* numbers of the nodes by their paths */
+    uint32_t *labels;     /* of each node: its name, a text of the plan; 0: none */
+    bool has_labels;      /* the file says which datasets are weights */
+    coffer__writing name; /* of the dataset that is put: a copy, since what is put moves the texts of the plan */
 } keras_file;
 
 /* ---- finding nodes ----------------------------------------------------------------------------------------------- */
@@ -401,13 +402,17 @@ static coffer_status keras_put_numbers(keras_file *file, const coffer__hdf5_node
     return status;
 }
 
-/* A name is a text of the plan or a path in the file's names: neither moves before the row is put, as rows copy what they
-   are called. */
 static coffer_status keras_put(keras_file *file, const coffer__hdf5_node *node, coffer_error *err)
 {
     coffer__hdf5_object object = { .at = 0 };
     coffer__dense tensor = { .at = file->h.start + node->address };
     const char *left_out = keras_choose(file, node, &tensor.name, &tensor.name_len);
+    file->name.used = 0;
+    coffer__write(&file->name, tensor.name, tensor.name_len);
+    if (file->name.failed) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the name of a dataset");
+    }
+    tensor.name = tensor.name_len > 0 ? file->name.text : "";
     coffer_status status = coffer__hdf5_object_read(&file->h, node->address, &object, err);
     if (status != COFFER_OK) {
         return status;
@@ -495,6 +500,7 @@ coffer_status coffer__keras_read(coffer__keras *keras, uint32_t file, uint64_t f
         return COFFER_ERR_MEMORY;
     }
     reading->keras = keras;
+    reading->name.allocator = keras->plan->allocator;
     coffer_status status =
         coffer__hdf5_open(&reading->h, keras->input, file, file_size, start, size, keras->plan->allocator, err);
     if (status == COFFER_OK) {
@@ -504,6 +510,7 @@ coffer_status coffer__keras_read(coffer__keras *keras, uint32_t file, uint64_t f
         status = keras_read_nodes(reading, err);
     }
     coffer__hdf5_free(&reading->h);
+    coffer__writing_free(&reading->name);
     coffer__free_array(keras->plan->allocator, reading, 1, sizeof *reading);
     return status;
 }

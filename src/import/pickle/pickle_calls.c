@@ -261,7 +261,7 @@ coffer_status coffer__op_newobj_ex(coffer__pickle *p, unsigned unused)
     return status == COFFER_OK ? pickle_push_call(p, COFFER__CALL_NEW, callable, arguments, keywords) : status;
 }
 
-/* Bytes that a loader reads by itself come from behind the frame that is open, so that has to end here. */
+/* Bytes that a loader reads by itself come after the frame that is open, so that has to end here. */
 static coffer_status pickle_pass_own(coffer__pickle *p, coffer__value value)
 {
     uint64_t size = 0;

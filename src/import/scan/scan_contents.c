@@ -527,11 +527,13 @@ static coffer_status contents_enter(contents *c, contents_frame *frame, contents
     if (inner != NULL && status == COFFER_OK) {
         status = contents_open(c, inner, &trouble);
     }
-    if (inner == NULL || status == COFFER_OK) {
+    if (status == COFFER_OK) {
         return status;
     }
-    contents_pop(c);
-    if (status == COFFER_ERR_DAMAGED) {
+    if (inner != NULL) {
+        contents_pop(c);
+    }
+    if (inner != NULL && status == COFFER_ERR_DAMAGED) {
         return contents_put(frame, member, COFFER_WEIGHT_DANGER,
                             "%q begins as an archive or HDF5, and cannot be read as that: it was not looked at", err);
     }

@@ -27,8 +27,7 @@
 /* How many processes may wait to be answered, and how many descriptors a dishonest answer may carry at most. */
 #define OS_BACKLOG 64
 #define OS_MAX_PASSED 8
-#define OS_OVERFLOW_USER 65534 /* where /proc does not say */
-#define OS_COLLAPSE 25         /* MADV_COLLAPSE (Linux 6.1) */
+#define OS_COLLAPSE 25 /* MADV_COLLAPSE (Linux 6.1) */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -135,25 +134,11 @@ static int os_address(const char *name, struct sockaddr_un *address, socklen_t *
     return 0;
 }
 
-/* The number that a user namespace shows in the place of every user that it has no number for (user_namespaces(7)). */
-static unsigned long os_overflow_user(void)
-{
-    char text[24];
-    int fd = -1;
-    ssize_t got = -1;
-    if (coffer__os_open_with("/proc/sys/kernel/overflowuid", O_RDONLY, 0, &fd) == 0) {
-        got = read(fd, text, sizeof text - 1);
-        (void)close(fd);
-    }
-    text[got > 0 ? got : 0] = '\0';
-    return got > 0 ? strtoul(text, NULL, 10) : OS_OVERFLOW_USER;
-}
-
 /* Whether the number of this process's user is nobody else's. In a namespace without a map it is that of every stranger,
    as well as of the owners of all files, so that a stranger's memory would pass for this user's own. */
 static bool os_user_is_known(void)
 {
-    return geteuid() != os_overflow_user();
+    return geteuid() != coffer__os_overflow_user();
 }
 
 /* The system took the user's number down when the connection, or the listener, was made, so that no process can

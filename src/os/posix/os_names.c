@@ -17,6 +17,7 @@
 #endif
 
 #define OS_PERMISSIONS 07777u
+#define OS_OVERFLOW_USER 65534u /* where /proc does not say */
 
 static coffer__os_kind os_kind(mode_t mode)
 {
@@ -121,9 +122,58 @@ uint32_t coffer__os_user(void)
     return (uint32_t)geteuid();
 }
 
+#ifdef __linux__
+/* What a file of /proc says, cut to what is asked for; "" where there is none. */
+static void os_read_text(const char *path, char *text, size_t size)
+{
+    int fd = -1;
+    ssize_t got = -1;
+    if (coffer__os_open_with(path, O_RDONLY, 0, &fd) == 0) {
+        got = read(fd, text, size - 1);
+        (void)close(fd);
+    }
+    text[got > 0 ? got : 0] = '\0';
+}
+
+uint32_t coffer__os_overflow_user(void)
+{
+    char text[24];
+    os_read_text("/proc/sys/kernel/overflowuid", text, sizeof text);
+    return text[0] != '\0' ? (uint32_t)strtoul(text, NULL, 10) : OS_OVERFLOW_USER;
+}
+
+/* Whether this namespace has a number for each user: lines of "inside outside count". A map that is longer than what is read
+   here is of parts. */
+static bool os_has_all_users(void)
+{
+    char text[512];
+    unsigned long long all = 0;
+    os_read_text("/proc/self/uid_map", text, sizeof text);
+    for (char *at = text; *at != '\0';) {
+        (void)strtoull(at, &at, 10);
+        (void)strtoull(at, &at, 10);
+        char *end = at;
+        all += strtoull(at, &end, 10);
+        at = end == at ? end + strlen(end) : end;
+        at += strspn(at, " \n");
+    }
+    return all >= UINT32_MAX;
+}
+#endif
+
+bool coffer__os_is_one_user(uint32_t number)
+{
+#ifdef __linux__
+    return number != coffer__os_overflow_user() || os_has_all_users();
+#else
+    (void)number;
+    return true;
+#endif
+}
+
 bool coffer__os_is_mine(const coffer__os_info *info)
 {
-    return info->owner == coffer__os_user();
+    return info->owner == coffer__os_user() && coffer__os_is_one_user(info->owner);
 }
 
 /* Cheaper than a stat, as nothing but the name is looked up. It follows links, so a link to nothing

@@ -35,6 +35,11 @@ typedef int coffer__os_request;
 typedef unsigned long coffer__os_request;
 #endif
 
+#ifdef __linux__
+/* The number that a user namespace shows in the place of every user that it has no number for (user_namespaces(7)). */
+uint32_t coffer__os_overflow_user(void);
+#endif
+
 /* System calls for which the C library may have no function: glibc has those of copy_file_range and memfd_create since 2.27,
    that of renameat2 since 2.28, and musl has none for the last. A program that is built like that may run on a kernel that
    has them; one that has not answers ENOSYS. */

@@ -115,6 +115,12 @@ uint32_t coffer__os_user(void)
     return COFFER__OS_ME;
 }
 
+bool coffer__os_is_one_user(uint32_t number)
+{
+    (void)number;
+    return true;
+}
+
 bool coffer__os_is_mine(const coffer__os_info *info)
 {
     return info->owner == COFFER__OS_ME;

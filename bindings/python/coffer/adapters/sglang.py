@@ -7,6 +7,7 @@ models, loaders and weight loaders run as they are, and they choose the files; w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -19,6 +20,8 @@ _LOADERS = "sglang.srt.model_loader.loader"
 _ITERATORS = ("safetensors_weights_iterator", "buffered_multi_thread_safetensors_weights_iterator")
 # The formats of which the default loader reads safetensors files by these.
 _TAKEN = ("auto", "safetensors", "mistral")
+# By which the loader's extra configuration says that Coffer is to read, where the format has to say something else.
+_ASKED = "coffer"
 
 
 @cache
@@ -26,15 +29,39 @@ def register() -> None:
     """Makes the load format known. The second time, and without SGLang, it does nothing."""
     if not is_there("sglang"):
         return
+    from sglang.srt.arg_groups.resolution_hooks import register_resolution_hook
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     from sglang.srt.server_args import add_load_format_choices
 
     add_load_format_choices([NAME])
+    register_resolution_hook("handle_load_format")(_resolve)
     HookRegistry.register(_FORMAT, _verify, HookType.AROUND)
     HookRegistry.register(f"{_LOADERS}.get_model_loader", _choose, HookType.AROUND)
     HookRegistry.register(f"{_LOADERS}.DefaultModelLoader._get_weights_iterator", _load, HookType.AROUND)
     for name in _ITERATORS:
         HookRegistry.register(f"{_LOADERS}.{name}", _iterate, HookType.AROUND)
+
+
+def _resolve(server_args: Any, previous: Callable[[Any], Any]) -> None:
+    """Where the format is "auto", SGLang looks at the model's files, and takes another one for GGUF, for Mistral's own format and for
+    remote stores. So it does here. What processes are told is the format that it has chosen, and that Coffer was asked for."""
+    from sglang.srt.arg_groups.model_override_base import resolving_view
+    from sglang.srt.arg_groups.overrides import declare_resolution
+
+    view = resolving_view(server_args)
+    if view.load_format != NAME:
+        previous(server_args)
+        return
+    declare_resolution(server_args, NAME, load_format="auto")
+    previous(server_args)
+    if view.load_format == "auto":
+        declare_resolution(server_args, NAME, load_format=NAME)
+    elif view.load_format in _TAKEN:
+        extra = view.model_loader_extra_config or {}
+        told = json.loads(extra) if isinstance(extra, str) else dict(extra)
+        declare_resolution(server_args, NAME, model_loader_extra_config=json.dumps(told | {_ASKED: True}))
+    else:
+        warn(f"the format of this model is {view.load_format}, which SGLang reads by itself, and not Coffer")
 
 
 def _verify(original: Callable[[Any], None], config: Any) -> None:
@@ -43,8 +70,10 @@ def _verify(original: Callable[[Any], None], config: Any) -> None:
     format = config.load_format.lower() if isinstance(config.load_format, str) else None
     if format == NAME:
         config.load_format = "auto"
-    if format == NAME or (takes_auto() and format in _TAKEN):
-        config.coffer_options, config.model_loader_extra_config = options_of(config.model_loader_extra_config or {})
+    extra = dict(config.model_loader_extra_config or {})
+    asked = extra.pop(_ASKED, False) is True
+    if format == NAME or (format in _TAKEN and (asked or takes_auto())):
+        config.coffer_options, config.model_loader_extra_config = options_of(extra)
     original(config)
 
 

@@ -325,7 +325,7 @@ def test_a_scan_of_what_keras_saves(tmp_path, name):
     """Its own layers, losses, metrics and optimizers are clean; a Lambda is danger, and a registered layer is not known."""
     plain = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(2, 3, activation=keras.activations.gelu, kernel_regularizer="l2"),
                               keras.layers.BatchNormalization(), keras.layers.Flatten(), keras.layers.Dense(2, kernel_constraint=keras.constraints.MaxNorm(2))])  # fmt: skip
-    plain.compile(keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(0.1, 10)), keras.losses.CategoricalCrossentropy(), [keras.metrics.AUC(), "acc"])
+    plain.compile(keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(0.1, 10)), keras.losses.CategoricalCrossentropy(), metrics=[keras.metrics.AUC(), "acc"])
     plain.fit(np.zeros((2, 8, 8, 3)), np.eye(2), verbose=0)
     assert set(scanned(plain, tmp_path / name)) == {"note"}
     assert "run the code" in scanned(keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x + 1)]), tmp_path / name)["danger"]

@@ -4,6 +4,7 @@ and LoRA adapters of that."""
 
 import contextlib
 import itertools
+import json
 import os
 
 os.environ |= {"SGLANG_USE_CPU_ENGINE": "1", "SGLANG_PLUGINS": "coffer"}
@@ -18,6 +19,9 @@ fakes.install("IPython", "flashinfer", "gguf", "sgl_kernel", "torchvision", "tri
 
 import torch
 from ranks import Watched, arguments, report, summary
+from sglang.srt.arg_groups.model_override_base import resolving_view
+from sglang.srt.arg_groups.model_path_hook import handle_load_format
+from sglang.srt.arg_groups.resolution_hooks import run_hook
 from sglang.srt.configs.device_config import DeviceConfig
 from sglang.srt.configs.load_config import LoadConfig
 from sglang.srt.configs.model_config import ModelConfig
@@ -99,7 +103,33 @@ def load_draft(load_format):
         return summary([load_embedding_tensor(found, files, use_safetensors=of_tensors)])
 
 
-APART = {"adapter": load_adapter, "draft": load_draft}
+def resolved(model):
+    """What SGLang makes of the format, as processes are told it."""
+    server = ServerArgs(model_path=str(folder / model), device="cpu", skip_tokenizer_init=True, load_format="coffer",
+                        model_loader_extra_config=json.dumps({"threads": 1}))  # fmt: skip
+    run_hook(handle_load_format, server)
+    view = resolving_view(server)
+    return view.load_format, view.model_loader_extra_config
+
+
+def load_native(load_format):
+    """Mistral's own names of files, which SGLang knows by looking."""
+    model = str(folder / "native")
+    format, extra = resolved("native")
+    assert (format, json.loads(extra)) == ("mistral", {"threads": 1, "coffer": True})
+    assert resolved("dense") == ("coffer", json.dumps({"threads": 1}))
+    assert resolved("gguf/model.gguf")[0] == "gguf"
+    with parallel("native", model):
+        config = ModelConfig(model, dtype="bfloat16")
+        load_config = LoadConfig(format, model_loader_extra_config=extra if load_format == "coffer" else {})
+        assert hasattr(load_config, "coffer_options") == (load_format == "coffer")
+        loader = get_model_loader(load_config, config)
+        found = summary(loader.load_model(model_config=config, device_config=DeviceConfig("cpu", 0)).named_parameters())
+        assert load_format != "coffer" or Watched.read()["read"] > 0
+        return found
+
+
+APART = {"adapter": load_adapter, "draft": load_draft, "native": load_native}
 
 
 def one(case):

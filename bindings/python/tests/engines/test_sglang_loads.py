@@ -6,7 +6,7 @@ import pytest
 SCRIPT = "sglang_rank.py"
 RUNS = [
     (1, ["dense", "mixture", "blocks", "online", "torch", "twice", "adapter", "draft"], {"COFFER_LOAD_AUTO": "1"}),
-    (2, ["dense", "mixture", "experts", "blocks", "online", "adapter", "draft"], {}),
+    (2, ["dense", "mixture", "experts", "blocks", "online", "adapter", "draft", "native"], {}),
 ]
 
 

@@ -126,6 +126,18 @@ _MISTRAL = {
 }
 
 
+def write_native(folder):
+    """By the names of Mistral's files alone."""
+    write_config(folder, DENSE)
+    save_file(tensors(DENSE), folder / "consolidated.safetensors")
+
+
+def write_gguf(folder):
+    """As much as an engine looks at to know it."""
+    folder.mkdir(parents=True)
+    (folder / "model.gguf").write_bytes(b"GGUF" + bytes(60))
+
+
 def write_twice(folder):
     """As Mistral's repositories: all tensors under the names of that company, and once more under those of transformers, without an
     index."""
@@ -163,5 +175,7 @@ FOLDERS = {
     "unused": write_with_unused,
     "torch": write_of_torch,
     "twice": write_twice,
+    "native": write_native,
+    "gguf": write_gguf,
     "adapter": write_adapter,
 }
