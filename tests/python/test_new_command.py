@@ -109,7 +109,8 @@ def programs(tmp_path_factory):
     subprocess.run(["cmake", f"-DOUTPUT={folder / 'templates.c'}", "-P", cli / "templates.cmake"], check=True)
     shared = [folder / "templates.c", *cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", *cli.glob("system/cli_[!s]*_posix.c")]
     rooms = {f"-I{path}" for path in [cli, cli / "base", cli / "system", cli / "generate", *cli.glob("commands/**/")]}
-    options = ["-std=c11", "-O0", "-D_DEFAULT_SOURCE", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", f"-I{SOURCE / 'include'}", *rooms]
+    options = ["-std=c11", "-O0", "-D_DEFAULT_SOURCE", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", f"-I{SOURCE / 'include'}", f"-I{SOURCE / 'src/doctor'}",
+               *rooms]
     objects = folder / "objects"
     objects.mkdir()
 
