@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer merge-lora BASE ADAPTER... -o FILE: adapters added to the model that they were trained on. */
 #include "cli_adapters.h"
+#include "cli_filter.h"
 #include "cli_mismatches.h"
 #include "cli_options.h"
 #include "cli_output.h"
@@ -139,7 +140,7 @@ static const cli_option MERGE_LORA_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
-    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only tensors of the adapters whose names match; !GLOB leaves out; repeatable"),
     CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_ALL_CHANGES,

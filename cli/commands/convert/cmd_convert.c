@@ -80,7 +80,7 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
     CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,         CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_RAW,        CLI_OPTION_PACKED,       CLI_OPTION_CONSTANTS,      CLI_OPTION_ARCH,
-    CLI_OPTION_SIDECAR,    CLI_OPTION_SELECT,
+    CLI_OPTION_SIDECAR,
 };
 
 /* Of these, what also says something of a file of another program that is written. */
@@ -108,6 +108,10 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
         const cli_option *option = arguments->choices[i].option;
         if (exports && option->id == CLI_OPTION_DIGEST) {
             return cli_usage_error(app, "files of other programs have no place for digests");
+        }
+        if (exports && option->id == CLI_OPTION_FILTER) {
+            return cli_usage_error(app, "files of other programs are written of whole models: first coffer get MODEL "
+                                        "--filter GLOB -o FILE.safetensors");
         }
         if (!exports && option->id == CLI_OPTION_TENSOR) {
             return cli_usage_error(app, "--tensor is for npz, npy and pt; coffer split makes smaller files of tensors");
@@ -152,6 +156,27 @@ static int run_export(cli *app, const cli_arguments *arguments, coffer_export_fo
     return convert_export(app, arguments, format, model);
 }
 
+/* What the filter takes, which is all without one. */
+static int rewrite(cli *app, const cli_arguments *arguments, coffer_rewrite_options *options, coffer *model)
+{
+    static const coffer_rewrite_rule kept = { .kind = COFFER_REWRITE_KEEP, .pattern = "*" };
+    cli_filter filter;
+    if (!cli_filter_init(&filter, app, arguments, SIZE_MAX)) {
+        cli_filter_free(&filter);
+        coffer_close(model);
+        return CLI_EXIT_UNREADABLE;
+    }
+    if (filter.count > 0) {
+        options->rules = &kept;
+        options->rule_count = 1;
+        options->select = filter.patterns;
+        options->select_count = filter.count;
+    }
+    const int code = cli_rewrite_model(app, arguments, options, "", model);
+    cli_filter_free(&filter);
+    return code;
+}
+
 /* The output's format is decided before PATH is opened, which may be a download. */
 static int run_convert(cli *app, const cli_arguments *arguments)
 {
@@ -189,7 +214,7 @@ static int run_convert(cli *app, const cli_arguments *arguments)
         coffer_close(model);
         return code;
     }
-    return cli_rewrite_model(app, arguments, &options, "", model);
+    return rewrite(app, arguments, &options, model);
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
@@ -200,7 +225,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
     CLI_OPTION_ROW_DIGEST,
     { CLI_OPTION_ROOT, 0, "root", "PART", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
-    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose new names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only tensors whose new names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },
     { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers among the tensors: skip or metadata", "skip|metadata" },
     { CLI_OPTION_STRIP_PREFIX, 0, "strip-prefix", "PREFIX", "remove this from the beginning of names: module.", NULL },
