@@ -257,7 +257,7 @@ static const cli_option ADD_LORA_OPTIONS[] = {
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
     { CLI_OPTION_RANK, 0, "rank", "R", "at most this rank, of which it shows how much is kept", NULL },
-    CLI_OPTION_ROW_FILTER("only tensors of the adapters whose names match; !GLOB leaves out; repeatable"),
+    CLI_OPTION_ROW_FILTER("only the adapters' tensors whose names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_DTYPE, 0, "dtype", "DTYPE", "of the matrices: F32, BF16 or F16; theirs, if it is one, else F32",
       "F32|BF16|F16" },
     CLI_OPTION_ROW_DRY_RUN,

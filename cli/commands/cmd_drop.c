@@ -83,7 +83,7 @@ const cli_command cli_drop = {
              "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
              "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
              "or -f allows it. PATH is a file, or an index or folder: then all files of the model are rewritten,\n"
-             "and replaced together. What matches !GLOB stays; with such patterns alone everything else is dropped.\n"
+             "and replaced together. What matches !GLOB stays; with such patterns alone all else is dropped.\n"
              "--superseded drops the stale copies of a model whose files were saved one over another: where a name\n"
              "is in two files, the copy in the file that the index names stays.\n"
              "\n"

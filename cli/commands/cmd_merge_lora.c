@@ -140,7 +140,7 @@ static const cli_option MERGE_LORA_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
-    CLI_OPTION_ROW_FILTER("only tensors of the adapters whose names match; !GLOB leaves out; repeatable"),
+    CLI_OPTION_ROW_FILTER("only the adapters' tensors whose names match; !GLOB leaves out; repeatable"),
     CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_ALL_CHANGES,
@@ -156,7 +156,7 @@ static const cli_example MERGE_LORA_EXAMPLES[] = {
     { "coffer merge-lora base/ style.safetensors --scale 0.7 -o merged.safetensors", "seven tenths of an adapter" },
     { "coffer merge-lora base/ a/ b/ --scale 1 --scale 0.5 -o both.safetensors",
       "two adapters, the second one by half" },
-    { "coffer merge-lora unet/ lora.safetensors --select 'lora_unet_*' -n -o new.safetensors",
+    { "coffer merge-lora unet/ lora.safetensors --filter 'lora_unet_*' -n -o new.safetensors",
       "what would be merged of an adapter for several models" },
     { NULL, NULL },
 };

@@ -30,7 +30,7 @@ static const coffer_tensor *find_tensor(const coffer *model, const char *name, s
 static int unknown_tensor(cli *app, const char *path, const coffer *model, const char *name, size_t name_len)
 {
     coffer_error err = { .code = COFFER_ERR_NO_TENSOR, .offset = COFFER_NO_OFFSET };
-    if (cli_is_pattern(name)) {
+    if (memchr(name, '*', name_len) != NULL || memchr(name, '?', name_len) != NULL) {
         coffer_escape(name, name_len, err.tensor, sizeof err.tensor);
         snprintf(err.message, sizeof err.message,
                  "no tensor is named \"%.100s\"; what a pattern matches goes to a file of tensors: -o FILE.safetensors",
