@@ -9,6 +9,7 @@
 #include "cli_models.h"
 #include "cli_options.h"
 #include "cli_partial.h"
+#include "cli_pipeline.h"
 #include "cli_pretty.h"
 #include "cli_report.h"
 #include "cli_sums.h"
@@ -660,6 +661,55 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
     return cli_report_whole(app, file->path, file->model);
 }
 
+/* What a member of model_index.json says as [library, class]; NULL: nothing, or no memory. */
+static char *class_of(const cli_document *document, const char *part)
+{
+    size_t len = 0;
+    const cli_node *member = cli_document_member(document, cli_document_root(document), part);
+    const cli_node *library = cli_document_first(document, member);
+    const cli_node *name = library != NULL ? cli_document_after(document, member, library) : NULL;
+    return name != NULL && name->kind == '"' ? cli_document_string(document, name, &len) : NULL;
+}
+
+/* "StableDiffusionPipeline of unet (UNet2DConditionModel), vae (AutoencoderKL), scheduler (DDIMScheduler)". */
+static void show_parts(cli_output *out, const char *path, const cli_pipeline *pipeline, const cli_document *document)
+{
+    size_t len = 0;
+    const cli_node *kind = cli_document_member(document, cli_document_root(document), "_class_name");
+    char *name = kind != NULL && kind->kind == '"' ? cli_document_string(document, kind, &len) : NULL;
+    cli_put_escaped(out, path, strlen(path), 0);
+    cli_put_text(out, ": ");
+    cli_put_escaped(out, name != NULL ? name : "a pipeline", strlen(name != NULL ? name : "a pipeline"), KEY_MAX);
+    for (size_t i = 0; i < pipeline->count; i++) {
+        char *class = class_of(document, pipeline->parts[i]);
+        cli_put_text(out, i == 0 ? " of " : ", ");
+        cli_put_text(out, pipeline->parts[i]);
+        if (class != NULL) {
+            cli_put_text(out, " (");
+            cli_put_escaped(out, class, strlen(class), KEY_MAX);
+            cli_put_char(out, ')');
+        }
+        free(class);
+    }
+    cli_put_char(out, '\n');
+    free(name);
+}
+
+/* Of a folder that is a pipeline, what it consists of. Any other has no head: its models follow. */
+static void show_pipeline(cli *app, const char *path)
+{
+    coffer_error err;
+    cli_pipeline pipeline;
+    cli_document document;
+    if (cli_pipeline_open(&pipeline, path, &err) == COFFER_OK) {
+        if (cli_document_read(&document, pipeline.index, pipeline.index_size)) {
+            show_parts(&app->out, path, &pipeline, &document);
+        }
+        cli_document_free(&document);
+    }
+    cli_pipeline_free(&pipeline);
+}
+
 static int unknown_device(cli *app)
 {
     char names[512];
@@ -702,6 +752,9 @@ static int run_info(cli *app, const cli_arguments *arguments)
     if (app->tsv) {
         cli_put_text(&app->out, "path\tformat\tfile_size\theader_size\tslack\tdata_size\ttensors\tparameters\tdtypes\t"
                                 "metadata\tnotes\n");
+    }
+    if (!app->json && !app->tsv && models.count > 1 && arguments->name_count == 1) {
+        show_pipeline(app, arguments->names[0]);
     }
     const int code = cli_each_file(app, &work, (const char *const *)models.paths, models.count);
     const int listed = models.code;

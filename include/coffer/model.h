@@ -168,7 +168,7 @@ COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *nam
    Characters are those of UTF-8, or single bytes where the text is not UTF-8. Time is at most the product of both
    lengths. From any thread. */
 COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_len);
-/* Whether a list of patterns takes a name, whatever their order: it matches one of them, and no pattern that follows a
+/* Whether a list of patterns takes a name, in any order: it matches one of them, and no pattern that follows a
    `!`, as in "!*.bias". A list of exclusions alone takes every other name, and an empty list every name. This is what
    `select` of all options means. From any thread. Since 0.2. */
 COFFER_API bool coffer_match_list(const char *const *patterns, size_t count, const char *name, size_t name_len);
