@@ -53,6 +53,41 @@ const cli_option *cli_option_at(const cli_command *command, size_t i)
     return option == NULL || option->id == CLI_OPTION_END ? NULL : option;
 }
 
+/* Each under the option that it means now; of --except GLOB that is --filter '!GLOB' (cli_filter.h). */
+static const struct {
+    const cli_command *command;
+    cli_option option;
+} OLD_OPTIONS[] = {
+    { &cli_convert, { CLI_OPTION_FILTER, 0, "select", "GLOB", NULL, NULL } },
+    { &cli_merge_lora, { CLI_OPTION_FILTER, 0, "select", "GLOB", NULL, NULL } },
+    { &cli_extract_lora, { CLI_OPTION_FILTER, 0, "select", "GLOB", NULL, NULL } },
+    { &cli_add_lora, { CLI_OPTION_FILTER, 0, "select", "GLOB", NULL, NULL } },
+    { &cli_verify, { CLI_OPTION_FILTER, 't', "tensor", "GLOB", NULL, NULL } },
+    { &cli_drop, { CLI_OPTION_EXCEPT, 0, "except", "GLOB", NULL, NULL } },
+    { &cli_stats, { CLI_OPTION_OUTPUT, 0, "plot", "FILE", NULL, NULL } },
+    { &cli_doctor, { CLI_OPTION_OUTPUT, 0, "html", "FILE", NULL, NULL } },
+    { &cli_hash, { CLI_OPTION_ALGORITHM, 'a', "algorithm", "NAME", NULL, "sha256|xxh3" } },
+    { &cli_meta, { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, NULL, NULL } },
+    { &cli_index, { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, NULL, NULL } },
+    { &cli_rename, { CLI_OPTION_ALL, 'v', "all", NULL, NULL, NULL } },
+    { &cli_drop, { CLI_OPTION_ALL, 'v', "all", NULL, NULL, NULL } },
+    { &cli_cast, { CLI_OPTION_ALL, 'v', "all", NULL, NULL, NULL } },
+    { &cli_merge_lora, { CLI_OPTION_ALL, 'v', "all", NULL, NULL, NULL } },
+    { &cli_extract_lora, { CLI_OPTION_ALL, 'v', "all", NULL, NULL, NULL } },
+    { &cli_average, { CLI_OPTION_ALL, 'v', "all", NULL, NULL, NULL } },
+};
+#define OLD_OPTION_COUNT (sizeof OLD_OPTIONS / sizeof OLD_OPTIONS[0])
+
+const cli_option *cli_old_option_at(const cli_command *command, size_t i)
+{
+    for (size_t k = 0; k < OLD_OPTION_COUNT; k++) {
+        if (OLD_OPTIONS[k].command == command && i-- == 0) {
+            return &OLD_OPTIONS[k].option;
+        }
+    }
+    return NULL;
+}
+
 const char *cli_task_of_first(const cli_command *command)
 {
     for (const cli_task *task = CLI_TASKS; task->first != NULL; task++) {
@@ -63,8 +98,36 @@ const char *cli_task_of_first(const cli_command *command)
     return NULL;
 }
 
+/* What other programs, or earlier versions, call a command. */
+static const struct {
+    const char *word;
+    const cli_command *command;
+    const char *option; /* that the word implies, or NULL */
+} OTHER_WORDS[] = {
+    { "dump", &cli_ls, NULL },
+    { "inspect", &cli_info, NULL },
+    { "tree", &cli_ls, "--tree" },
+    { "validate", &cli_check, NULL },
+};
+#define OTHER_WORD_COUNT (sizeof OTHER_WORDS / sizeof OTHER_WORDS[0])
+
+const char *cli_implied_option(const char *name)
+{
+    for (size_t i = 0; i < OTHER_WORD_COUNT; i++) {
+        if (strcmp(OTHER_WORDS[i].word, name) == 0) {
+            return OTHER_WORDS[i].option;
+        }
+    }
+    return NULL;
+}
+
 const cli_command *cli_find_command(const char *name)
 {
+    for (size_t i = 0; i < OTHER_WORD_COUNT; i++) {
+        if (strcmp(OTHER_WORDS[i].word, name) == 0) {
+            return OTHER_WORDS[i].command;
+        }
+    }
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
         const char *alias = CLI_COMMANDS[i]->alias;
         if (strcmp(CLI_COMMANDS[i]->name, name) == 0 || (alias != NULL && strcmp(alias, name) == 0)) {

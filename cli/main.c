@@ -14,6 +14,7 @@
 #include "cli_terminal.h"
 #include "coffer.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -114,7 +115,17 @@ static int run(cli *app, size_t count, char **words)
         return run_top(app, 1, words);
     }
     const cli_command *command = cli_find_command(words[0]);
-    return command != NULL ? run_command(app, command, count - 1, words + 1) : cli_unknown_command(app, words[0]);
+    const char *implied = cli_implied_option(words[0]);
+    if (command == NULL) {
+        return cli_unknown_command(app, words[0]);
+    }
+    if (implied == NULL) {
+        return run_command(app, command, count - 1, words + 1);
+    }
+    char option[16];
+    snprintf(option, sizeof option, "%s", implied);
+    words[0] = option;
+    return run_command(app, command, count, words);
 }
 
 int cli_main(int argc, char **argv)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The page that `coffer report` writes, compiled into the command. COFFER_PAGE says which: a file, OFF, or AUTO, which is
-# build/web/index.html where that exists (and page.html in the source distribution of the Python package).
+# build/web/index.html where that exists (and page.html in the source distribution of the Python package), else cli/page.html,
+# which comes with the sources.
 #
 #   include(page.cmake)
 #   coffer_embed_page(TARGET SOURCE)     TARGET gets a source that defines cli_page and cli_page_size, and SOURCE is
@@ -37,6 +38,8 @@ set(coffer_page_script ${CMAKE_CURRENT_LIST_FILE}) # this file, inside functions
 function(coffer_embed_page target source)
   if(COFFER_PAGE STREQUAL "AUTO")
     file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/page.html ${PROJECT_SOURCE_DIR}/build/web/index.html)
+    file(GLOB prebuilt CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/page.html)
+    list(APPEND pages ${prebuilt})
     list(POP_FRONT pages page)
   elseif(COFFER_PAGE)
     get_filename_component(page ${COFFER_PAGE} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})

@@ -2,6 +2,7 @@
 /* Opening the adapters of a command line: see cli_adapters.h for the contract. */
 #include "cli_adapters.h"
 
+#include "cli_filter.h"
 #include "cli_guard.h"
 #include "cli_publish.h"
 #include "cli_report.h"
@@ -63,12 +64,14 @@ int cli_adapters_open(cli_adapters *all, cli *app, const cli_arguments *argument
         return cli_fail_memory(app, paths[0]);
     }
     int code = read_scales(all, arguments);
-    const char **patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &options.select_count);
-    options.select = patterns;
+    cli_filter filter;
+    code = cli_filter_init(&filter, app, arguments, SIZE_MAX) ? code : CLI_EXIT_UNREADABLE;
+    options.select = filter.patterns;
+    options.select_count = filter.count;
     for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
         code = open_adapter(all, i, &options);
     }
-    free(patterns);
+    cli_filter_free(&filter);
     return code;
 }
 

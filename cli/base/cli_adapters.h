@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapters (LoRA) of a command line, and how much of each is meant: --scale and --select. */
+/* The adapters (LoRA) of a command line, and how much of each is meant: --scale and --filter. */
 #ifndef COFFER_CLI_ADAPTERS_H
 #define COFFER_CLI_ADAPTERS_H
 

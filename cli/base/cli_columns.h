@@ -18,7 +18,7 @@
 #include "cli_output.h"
 
 #define CLI_COLUMNS_MAX 12
-#define CLI_COLUMN_WIDTH_MAX 80 /* where nothing is cut, a longer cell pushes its own line only */
+#define CLI_COLUMN_WIDTH_MAX 128 /* where nothing is cut, a longer cell pushes its own line only */
 
 typedef struct cli_columns {
     cli_output *out;

@@ -33,7 +33,7 @@ typedef enum cli_option_id {
     CLI_OPTION_TREE,
     CLI_OPTION_DTYPES,
     CLI_OPTION_MAP,
-    CLI_OPTION_FILTER,
+    CLI_OPTION_FILTER, /* see cli_filter.h */
     CLI_OPTION_LIMIT,
     CLI_OPTION_STRICT,
     CLI_OPTION_ALL,
@@ -53,7 +53,6 @@ typedef enum cli_option_id {
     CLI_OPTION_DRY_RUN,
     CLI_OPTION_TO,
     CLI_OPTION_HISTOGRAM,
-    CLI_OPTION_PLOT,
     CLI_OPTION_REVISION,
     CLI_OPTION_TOLERANCE,
     CLI_OPTION_THRESHOLD,
@@ -100,7 +99,6 @@ typedef enum cli_option_id {
     CLI_OPTION_ARCH,
     CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE,
-    CLI_OPTION_SELECT,
     CLI_OPTION_EXCEPT,
     CLI_OPTION_REGEX,
     CLI_OPTION_TABLE,
@@ -108,6 +106,7 @@ typedef enum cli_option_id {
     CLI_OPTION_LAYERS,
     CLI_OPTION_IGNORE_UNMATCHED,
     CLI_OPTION_CONTEXT,
+    CLI_OPTION_FIT,
     CLI_OPTION_LONG,
     CLI_OPTION_COLOR,
     CLI_OPTION_SCALE,
@@ -117,7 +116,6 @@ typedef enum cli_option_id {
     CLI_OPTION_SLERP,
     CLI_OPTION_DTYPE,
     CLI_OPTION_FAN_IN_FAN_OUT,
-    CLI_OPTION_HTML,
     CLI_OPTION_AGAINST
 } cli_option_id;
 
@@ -285,8 +283,12 @@ extern const cli_option CLI_COMMON_OPTIONS[];
 /* Option `i` of a command, its own first, then the common ones; NULL when there are no more.
    cli_top has its own only. */
 const cli_option *cli_option_at(const cli_command *command, size_t i);
+/* Spelling `i` of an earlier version, which still works and is shown nowhere; NULL when there are no more. */
+const cli_option *cli_old_option_at(const cli_command *command, size_t i);
 
-/* The command of that name or alias, or NULL. */
+/* The command of that name, alias, or other word for it, or NULL. */
 const cli_command *cli_find_command(const char *name);
+/* What a word for a command says besides, as an option: of `tree`, --tree. NULL: nothing. */
+const char *cli_implied_option(const char *name);
 
 #endif

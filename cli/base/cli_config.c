@@ -2,7 +2,7 @@
 /* Configurations set right: see cli_config.h for the contract. */
 #include "cli_config.h"
 
-#include "cli_document.h"
+#include "json_document.h"
 #include "cli_text.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef struct config_edit {
 } config_edit;
 
 typedef struct config_editing {
-    cli_document document;
+    coffer__document document;
     const cli_config_facts *facts;
     cli_config_reported *reported;
     void *ctx;
@@ -55,7 +55,7 @@ static int by_place(const void *a, const void *b)
 /* The text with all edits; NULL without memory, or when there is none. */
 static char *edit_apply(config_editing *run, size_t *len)
 {
-    const cli_document *document = &run->document;
+    const coffer__document *document = &run->document;
     char *out = run->count > 0 ? malloc(document->text_len + run->grown + 1) : NULL;
     size_t used = 0;
     size_t at = 0;
@@ -81,7 +81,7 @@ static char *edit_apply(config_editing *run, size_t *len)
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 /* One past a value, with its closing quote or bracket. The text was checked, so each bracket closes. */
-static size_t value_end(const cli_document *document, const cli_node *node)
+static size_t value_end(const coffer__document *document, const coffer__json_node *node)
 {
     if (node->kind != '{' && node->kind != '[') {
         return (size_t)node->at + node->len + (node->kind == '"');
@@ -105,12 +105,12 @@ static size_t value_end(const cli_document *document, const cli_node *node)
     return document->text_len;
 }
 
-static size_t value_start(const cli_node *node)
+static size_t value_start(const coffer__json_node *node)
 {
     return node->at - (node->kind == '"');
 }
 
-static void tell(const config_editing *run, const cli_node *member, const char *from, size_t from_len, const char *to)
+static void tell(const config_editing *run, const coffer__json_node *member, const char *from, size_t from_len, const char *to)
 {
     char what[TOLD_SIZE];
     snprintf(what, sizeof what, "%.*s: from %.*s to %s", (int)(member->key_len < 64 ? member->key_len : 64),
@@ -119,7 +119,7 @@ static void tell(const config_editing *run, const cli_node *member, const char *
 }
 
 /* A value of a member, a string's without its quotes. */
-static void set_value(config_editing *run, const cli_node *member, const char *value)
+static void set_value(config_editing *run, const coffer__json_node *member, const char *value)
 {
     if (edit_take(run, member->at, member->len, strdup(value))) {
         tell(run, member, run->document.text + member->at, member->len, value);
@@ -138,29 +138,29 @@ static const char *torch_name(coffer_dtype dtype)
 }
 
 /* One of the names that a dtype of numbers can have here. */
-static bool is_dtype(const cli_document *document, const cli_node *node)
+static bool is_dtype(const coffer__document *document, const coffer__json_node *node)
 {
     static const char *const names[] = { "float16", "bfloat16", "float32", "float64" };
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        found = found || cli_document_is(document, node, names[i]);
+        found = found || coffer__document_is(document, node, names[i]);
     }
     return found;
 }
 
 /* The member with the dtype of an object: transformers renamed it. */
-static const cli_node *dtype_member(const cli_document *document, const cli_node *object)
+static const coffer__json_node *dtype_member(const coffer__document *document, const coffer__json_node *object)
 {
     static const char *const keys[] = { "torch_dtype", "dtype" };
-    const cli_node *found = NULL;
+    const coffer__json_node *found = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && found == NULL; i++) {
-        found = cli_document_member(document, object, keys[i]);
+        found = coffer__document_member(document, object, keys[i]);
         found = is_dtype(document, found) ? found : NULL;
     }
     return found;
 }
 
-static bool has_same_text(const cli_document *document, const cli_node *a, const cli_node *b)
+static bool has_same_text(const coffer__document *document, const coffer__json_node *a, const coffer__json_node *b)
 {
     return a->len == b->len && memcmp(document->text + a->at, document->text + b->at, a->len) == 0;
 }
@@ -168,22 +168,22 @@ static bool has_same_text(const cli_document *document, const cli_node *a, const
 /* The dtype of the model, and of its parts that are said to have the same: a part that states another one keeps it. */
 static void set_dtype(config_editing *run)
 {
-    const cli_document *document = &run->document;
-    const cli_node *root = cli_document_root(document);
-    const cli_node *quantised = cli_document_member(document, root, "quantization_config");
+    const coffer__document *document = &run->document;
+    const coffer__json_node *root = coffer__document_root(document);
+    const coffer__json_node *quantised = coffer__document_member(document, root, "quantization_config");
     const char *wanted = torch_name(run->facts->dtype);
-    const cli_node *stated = dtype_member(document, root);
+    const coffer__json_node *stated = dtype_member(document, root);
     if (wanted == NULL) {
         return;
     }
-    if (stated != NULL && !cli_document_is(document, stated, wanted)) {
+    if (stated != NULL && !coffer__document_is(document, stated, wanted)) {
         set_value(run, stated, wanted);
     }
-    for (const cli_node *part = cli_document_first(document, root); part != NULL;
-         part = cli_document_after(document, root, part)) {
-        const cli_node *inner = part == quantised ? NULL : dtype_member(document, part);
+    for (const coffer__json_node *part = coffer__document_first(document, root); part != NULL;
+         part = coffer__document_after(document, root, part)) {
+        const coffer__json_node *inner = part == quantised ? NULL : dtype_member(document, part);
         const bool same = inner != NULL && (stated == NULL || has_same_text(document, inner, stated));
-        if (same && !cli_document_is(document, inner, wanted)) {
+        if (same && !coffer__document_is(document, inner, wanted)) {
             set_value(run, inner, wanted);
         }
     }
@@ -191,20 +191,20 @@ static void set_dtype(config_editing *run)
 
 /* ---- Layers ------------------------------------------------------------------------------------------------------ */
 
-static bool is_scalar(const cli_node *node)
+static bool is_scalar(const coffer__json_node *node)
 {
     return node->kind != '{' && node->kind != '[';
 }
 
 /* The elements of an array of scalars; 0 for anything else. */
-static size_t count_elements(const cli_document *document, const cli_node *array)
+static size_t count_elements(const coffer__document *document, const coffer__json_node *array)
 {
     size_t count = 0;
     if (array->kind != '[') {
         return 0;
     }
-    for (const cli_node *node = cli_document_first(document, array); node != NULL;
-         node = cli_document_after(document, array, node)) {
+    for (const coffer__json_node *node = coffer__document_first(document, array); node != NULL;
+         node = coffer__document_after(document, array, node)) {
         if (!is_scalar(node)) {
             return 0;
         }
@@ -215,11 +215,11 @@ static size_t count_elements(const cli_document *document, const cli_node *array
 
 /* The elements of the layers that are kept, with what stands between the first two of them. Scalars follow each other in
    the array of nodes. */
-static char *kept_elements(const config_editing *run, const cli_node *array)
+static char *kept_elements(const config_editing *run, const coffer__json_node *array)
 {
-    const cli_document *document = &run->document;
+    const coffer__document *document = &run->document;
     const cli_config_facts *facts = run->facts;
-    const cli_node *first = array + 1;
+    const coffer__json_node *first = array + 1;
     const size_t gap_at = value_end(document, first);
     const size_t gap = facts->layers_before > 1 ? value_start(first + 1) - gap_at : 0;
     size_t capacity = 1;
@@ -229,7 +229,7 @@ static char *kept_elements(const config_editing *run, const cli_node *array)
     char *out = malloc(capacity);
     size_t used = 0;
     for (size_t i = 0; out != NULL && i < facts->layers_after; i++) {
-        const cli_node *node = &first[facts->layers[i]];
+        const coffer__json_node *node = &first[facts->layers[i]];
         const size_t start = value_start(node);
         const size_t len = value_end(document, node) - start;
         if (i > 0) {
@@ -246,18 +246,18 @@ static char *kept_elements(const config_editing *run, const cli_node *array)
 }
 
 /* Lists with an element for each layer, such as layer_types. */
-static void set_lists(config_editing *run, const cli_node *object)
+static void set_lists(config_editing *run, const coffer__json_node *object)
 {
-    const cli_document *document = &run->document;
+    const coffer__document *document = &run->document;
     const size_t before = run->facts->layers_before;
-    for (const cli_node *node = cli_document_first(document, object); node != NULL;
-         node = cli_document_after(document, object, node)) {
+    for (const coffer__json_node *node = coffer__document_first(document, object); node != NULL;
+         node = coffer__document_after(document, object, node)) {
         char key[64] = "";
         memcpy(key, document->text + node->key, node->key_len < sizeof key ? node->key_len : 0);
         if (strstr(key, "layer") == NULL || count_elements(document, node) != before) {
             continue;
         }
-        const cli_node *last = node + before;
+        const coffer__json_node *last = node + before;
         const size_t start = value_start(node + 1);
         if (edit_take(run, start, value_end(document, last) - start, kept_elements(run, node))) {
             char from[32];
@@ -270,7 +270,7 @@ static void set_lists(config_editing *run, const cli_node *object)
 }
 
 /* Sets the number of layers in one object, which states the old one; false: it does not. */
-static bool set_layers_of(config_editing *run, const cli_node *object)
+static bool set_layers_of(config_editing *run, const coffer__json_node *object)
 {
     static const char *const keys[] = { "num_hidden_layers",  "n_layer",        "n_layers",       "num_layers",
                                         "num_decoder_layers", "decoder_layers", "encoder_layers", "depth" };
@@ -278,8 +278,8 @@ static bool set_layers_of(config_editing *run, const cli_node *object)
     char number[32];
     snprintf(number, sizeof number, "%zu", run->facts->layers_after);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const cli_node *node = cli_document_member(&run->document, object, keys[i]);
-        if (cli_document_u64(&run->document, node, &stated) && stated == run->facts->layers_before) {
+        const coffer__json_node *node = coffer__document_member(&run->document, object, keys[i]);
+        if (coffer__document_u64(&run->document, node, &stated) && stated == run->facts->layers_before) {
             if (run->facts->layers_after != run->facts->layers_before) {
                 set_value(run, node, number);
             }
@@ -294,14 +294,14 @@ static bool set_layers_of(config_editing *run, const cli_node *object)
 static void set_layers(config_editing *run)
 {
     static const char *const parts[] = { "text_config", "llm_config", "language_config", "decoder" };
-    const cli_document *document = &run->document;
-    const cli_node *root = cli_document_root(document);
+    const coffer__document *document = &run->document;
+    const coffer__json_node *root = coffer__document_root(document);
     if (run->facts->layers == NULL) {
         return;
     }
     bool done = set_layers_of(run, root);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && !done; i++) {
-        done = set_layers_of(run, cli_document_member(document, root, parts[i]));
+        done = set_layers_of(run, coffer__document_member(document, root, parts[i]));
     }
     if (!done && run->facts->layers_after != run->facts->layers_before) {
         char what[TOLD_SIZE];
@@ -316,10 +316,10 @@ static void set_layers(config_editing *run)
 
 /* Removes a member of an object, with the comma that goes with it: the one after it or, of the last member, the one
    before. */
-static void remove_member(config_editing *run, const cli_node *object, const char *key)
+static void remove_member(config_editing *run, const coffer__json_node *object, const char *key)
 {
-    const cli_document *document = &run->document;
-    const cli_node *node = cli_document_member(document, object, key);
+    const coffer__document *document = &run->document;
+    const coffer__json_node *node = coffer__document_member(document, object, key);
     const char *text = document->text;
     if (node == NULL) {
         return;
@@ -348,11 +348,11 @@ static void remove_member(config_editing *run, const cli_node *object, const cha
 static void remove_quantisation(config_editing *run)
 {
     static const char *const parts[] = { NULL, "text_config", "language_config", "llm_config" };
-    const cli_document *document = &run->document;
-    const cli_node *root = cli_document_root(document);
+    const coffer__document *document = &run->document;
+    const coffer__json_node *root = coffer__document_root(document);
     const size_t before = run->count;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && run->count == before; i++) {
-        const cli_node *part = parts[i] == NULL ? root : cli_document_member(document, root, parts[i]);
+        const coffer__json_node *part = parts[i] == NULL ? root : coffer__document_member(document, root, parts[i]);
         if (part != NULL) {
             remove_member(run, part, "quantization");
         }
@@ -375,8 +375,8 @@ static char *correct_once(const char *text, size_t text_len, const cli_config_fa
     run->facts = facts;
     run->reported = reported;
     run->ctx = ctx;
-    const bool read = cli_document_read(&run->document, text, text_len);
-    if (read && cli_document_root(&run->document)->kind == '{') {
+    const bool read = coffer__document_read(&run->document, coffer_libc_allocator(), text, text_len);
+    if (read && coffer__document_root(&run->document)->kind == '{') {
         set_dtype(run);
         set_layers(run);
         if (facts->dequantised) {
@@ -387,7 +387,7 @@ static char *correct_once(const char *text, size_t text_len, const cli_config_fa
     for (size_t i = 0; i < run->count; i++) {
         free(run->edits[i].text);
     }
-    cli_document_free(&run->document);
+    coffer__document_free(&run->document);
     free(run);
     return out;
 }

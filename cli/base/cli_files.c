@@ -6,6 +6,7 @@
 #include "cli_import.h"
 #include "cli_interrupt.h"
 #include "cli_parallel.h"
+#include "cli_part.h"
 #include "cli_pipeline.h"
 #include "cli_progress.h"
 #include "cli_report.h"
@@ -136,8 +137,18 @@ static coffer_status open_stdin(coffer **model, const coffer_open_options *optio
 
 coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
+    cli_part part;
     *model = NULL;
-    return strcmp(path, "-") == 0 ? open_stdin(model, options, err) : coffer_open(model, path, options, err);
+    if (strcmp(path, "-") == 0) {
+        return open_stdin(model, options, err);
+    }
+    const coffer_status status = cli_part_find(&part, path, err);
+    if (status != COFFER_OK || part.path == NULL) {
+        return status != COFFER_OK ? status : coffer_open(model, path, options, err);
+    }
+    const coffer_status opened = coffer_open(model, part.path, options, err);
+    cli_part_free(&part);
+    return opened;
 }
 
 static coffer_open_options options_of(coffer_access access, coffer_formats formats, bool all_notes, bool partial)
@@ -198,6 +209,14 @@ bool cli_remark_part(cli *app, const char *url, const coffer *model)
     return read;
 }
 
+/* Whether the index of the model is directly in the folder, whose files may be in folders below it. */
+static bool has_own_index(const char *path, const coffer *model)
+{
+    const char *index = coffer_index_path(model);
+    const size_t len = strlen(path);
+    return strncmp(index, path, len) == 0 && index[len] != '\0' && strchr(index + len + 1, '/') == NULL;
+}
+
 void cli_remark_choice(cli *app, const char *path, const coffer *model)
 {
     const char *file = coffer_shard_path(model, 0);
@@ -216,8 +235,9 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
             snprintf(more, sizeof more, " and %zu more file%s", others, others == 1 ? "" : "s");
         }
         cli_remark_path(app, path, "this is the model in %s%s; nothing else there was looked for", shown, more);
-    } else if (inside != NULL && cli_is_folder(path) && strchr(rest, '/') != NULL) {
-        cli_remark_path(app, path, "this is the model in %s; other models here are ignored", shown);
+    } else if (inside != NULL && cli_is_folder(path) && strchr(rest, '/') != NULL && !has_own_index(path, model)) {
+        cli_remark_path(app, path, "this is the model in %s; coffer info lists the others, and %s:PART names one",
+                        shown, path);
     }
 }
 

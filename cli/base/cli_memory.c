@@ -124,7 +124,40 @@ static bool find_numbers(const memory_source *source, uint64_t *numbers)
     return multiply(numbers, pairs) && multiply(numbers, size);
 }
 
-/* Which layers keep what, where the configuration lists them. */
+/* Layers that keep a window, where the configuration does not list them: by its kind of model, as transformers builds
+   it. */
+static uint64_t count_sliding(const memory_source *source, uint64_t layers)
+{
+    const coffer__document *config = source->config;
+    const coffer__json_node *type = coffer__document_member(config, source->part, "model_type");
+    const coffer__json_node *uses = coffer__document_member(config, source->part, "use_sliding_window");
+    uint64_t number = 0;
+    if (uses != NULL && uses->kind == 'f') {
+        return 0;
+    }
+    if (first_count(source, "sliding_window_pattern", &number)) { /* Gemma 3, Cohere 2: each n-th layer keeps all */
+        return layers - layers / number;
+    }
+    if (!is_text(type)) {
+        return 0;
+    }
+    if (coffer__document_is(config, type, "gemma3_text") || coffer__document_is(config, type, "gemma3")) {
+        return layers - layers / 6;
+    }
+    if (coffer__document_is(config, type, "gemma2")) {
+        return layers - layers / 2;
+    }
+    if (is_true(config, source->part, "use_sliding_window")) { /* Qwen 2: from layer number n on */
+        (void)first_count(source, "max_window_layers", &number);
+        return number < layers ? layers - number : 0;
+    }
+    return coffer__document_is(config, type, "mistral") || coffer__document_is(config, type, "mixtral") ||
+                   coffer__document_is(config, type, "phi3") || coffer__document_is(config, type, "starcoder2")
+               ? layers
+               : 0;
+}
+
+/* Which layers keep what. */
 static void sort_layers(const memory_source *source, cli_memory *memory)
 {
     const coffer__document *config = source->config;
@@ -132,6 +165,10 @@ static void sort_layers(const memory_source *source, cli_memory *memory)
     const coffer__json_node *kind = coffer__document_first(config, kinds);
     uint64_t full = 0;
     if (!is_text(kind)) {
+        memory->sliding =
+            first_count(source, "sliding_window", &memory->window) ? count_sliding(source, memory->layers) : 0;
+        memory->layers -= memory->sliding;
+        memory->window = memory->sliding > 0 ? memory->window : 0;
         return;
     }
     for (uint64_t i = 0; i < memory->layers && is_text(kind); i++) {
@@ -162,16 +199,16 @@ static uint64_t find_number_size(const memory_source *source)
     return 2;
 }
 
-static bool sum_up(cli_memory *memory)
+bool cli_memory_cache(const cli_memory *memory, uint64_t context, uint64_t *cache)
 {
     uint64_t grown = memory->layers;
     uint64_t windows = memory->sliding;
-    const uint64_t kept = memory->window < memory->context ? memory->window : memory->context;
-    if (!multiply(&grown, memory->context) || !multiply(&windows, kept) || windows > UINT64_MAX - grown) {
+    const uint64_t kept = memory->window < context ? memory->window : context;
+    if (!multiply(&grown, context) || !multiply(&windows, kept) || windows > UINT64_MAX - grown) {
         return false;
     }
-    memory->cache = grown + windows;
-    return multiply(&memory->cache, memory->numbers) && multiply(&memory->cache, memory->number_size);
+    *cache = grown + windows;
+    return multiply(cache, memory->numbers) && multiply(cache, memory->number_size);
 }
 
 bool cli_memory_estimate(cli_memory *memory, const coffer__document *config, uint64_t context,
@@ -197,7 +234,7 @@ bool cli_memory_estimate(cli_memory *memory, const coffer__document *config, uin
     }
     memory->number_size = find_number_size(&source);
     sort_layers(&source, memory);
-    if (!sum_up(memory)) {
+    if (!cli_memory_cache(memory, memory->context, &memory->cache)) {
         snprintf(why, CLI_MEMORY_WHY_SIZE, "has numbers that no model has");
         return false;
     }

@@ -31,5 +31,7 @@ typedef struct cli_memory {
    not say enough, or is not of a model that generates text by itself; `why` says so in words. */
 bool cli_memory_estimate(cli_memory *memory, const coffer__document *config, uint64_t context,
                          char why[CLI_MEMORY_WHY_SIZE]);
+/* The bytes of the cache for `context` tokens; false when they are more than 64 bits count. */
+bool cli_memory_cache(const cli_memory *memory, uint64_t context, uint64_t *cache);
 
 #endif

@@ -27,6 +27,11 @@ static const cli_option *option_by_name(const cli_command *command, const char *
             return option;
         }
     }
+    for (size_t i = 0; (option = cli_old_option_at(command, i)) != NULL; i++) {
+        if (strlen(option->name) == name_len && memcmp(option->name, name, name_len) == 0) {
+            return option;
+        }
+    }
     return NULL;
 }
 
@@ -34,6 +39,11 @@ static const cli_option *option_by_letter(const cli_command *command, char lette
 {
     const cli_option *option = NULL;
     for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
+        if (option->letter == letter) {
+            return option;
+        }
+    }
+    for (size_t i = 0; (option = cli_old_option_at(command, i)) != NULL; i++) {
         if (option->letter == letter) {
             return option;
         }
@@ -254,18 +264,4 @@ int cli_which(const cli_arguments *arguments, cli_option_id id)
         }
     }
     return which;
-}
-
-bool cli_filter_takes(const cli_arguments *arguments, const char *name, size_t name_len)
-{
-    bool filtered = false;
-    for (size_t i = 0; i < arguments->choice_count; i++) {
-        if (arguments->choices[i].option->id == CLI_OPTION_FILTER) {
-            filtered = true;
-            if (coffer_match(arguments->choices[i].value, name, name_len)) {
-                return true;
-            }
-        }
-    }
-    return !filtered;
 }

@@ -21,7 +21,5 @@ const char *cli_value(const cli_arguments *arguments, cli_option_id id);
 const char **cli_values_of(const cli_arguments *arguments, cli_option_id id, size_t *count);
 /* Which of its values an option with a list of them was given last, from 0 on; -1 when it was not given. */
 int cli_which(const cli_arguments *arguments, cli_option_id id);
-/* Whether a tensor's name passes --filter: any name if none was given, else one that matches at least one of them. */
-bool cli_filter_takes(const cli_arguments *arguments, const char *name, size_t name_len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipelines of diffusers at a URL: what their model_index.json says that they consist of. */
+/* Pipelines of diffusers, in a folder or at a URL: what their model_index.json says that they consist of. */
 #ifndef COFFER_CLI_PIPELINE_H
 #define COFFER_CLI_PIPELINE_H
 
@@ -17,7 +17,7 @@ typedef struct cli_pipeline {
     size_t count;
 } cli_pipeline;
 
-/* Reads what is at a URL, of a folder. COFFER_ERR_NO_MODEL where the file is not that of a pipeline. Free it in any case. */
+/* Reads what is at a URL of a folder, or its path. COFFER_ERR_NO_MODEL where the file is not that of a pipeline. Free it in any case. */
 coffer_status cli_pipeline_open(cli_pipeline *pipeline, const char *url, coffer_error *err);
 /* Reads a file of the folder, of at most `most` bytes; a NUL follows them. To be freed. */
 coffer_status cli_pipeline_read(const cli_pipeline *pipeline, const char *name, size_t most, char **bytes, size_t *size,

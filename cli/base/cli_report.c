@@ -315,13 +315,15 @@ static void suggest_file(const char *path, char *text, size_t size)
 static const struct {
     coffer_status code;
     cli_option_id option;
+    const char *name; /* of several names of the option, this one; NULL: any */
     const char *text;
 } SUGGESTIONS[] = {
-    { COFFER_ERR_DATA_TRUNCATED, CLI_OPTION_PARTIAL, ", or use the whole tensors in it: --partial" },
-    { COFFER_ERR_LINKED, CLI_OPTION_FOLLOW_LINKS, ": --follow-links" },
-    { COFFER_ERR_SHADOWED, CLI_OPTION_FORCE, ": --force" },
-    { COFFER_ERR_ROOT, CLI_OPTION_ROOT, "; --root PART takes a part of the file, --root all takes all of it" },
-    { COFFER_ERR_NO_EQUIVALENT, CLI_OPTION_SKIP_UNSUPPORTED, "; leave out what it lacks: --skip-unsupported" },
+    { COFFER_ERR_DATA_TRUNCATED, CLI_OPTION_PARTIAL, NULL, ", or use the whole tensors in it: --partial" },
+    { COFFER_ERR_LINKED, CLI_OPTION_FOLLOW_LINKS, "follow-links", ": --follow-links" },
+    { COFFER_ERR_LINKED, CLI_OPTION_FOLLOW_LINKS, "force", ": --force" },
+    { COFFER_ERR_SHADOWED, CLI_OPTION_FORCE, NULL, ": --force" },
+    { COFFER_ERR_ROOT, CLI_OPTION_ROOT, NULL, "; --root PART takes a part of the file, --root all takes all of it" },
+    { COFFER_ERR_NO_EQUIVALENT, CLI_OPTION_SKIP_UNSUPPORTED, NULL, "; leave out what it lacks: --skip-unsupported" },
 };
 
 /* What a command can do about an error; "" when it can do nothing, or does it already, as with a tensor that is known
@@ -332,7 +334,8 @@ static const char *suggest_option(const cli *app, const coffer_error *err)
     const bool wanted = app->command != NULL && !(err->code == COFFER_ERR_DATA_TRUNCATED && err->tensor[0] != '\0');
     for (size_t i = 0; wanted && (option = cli_option_at(app->command, i)) != NULL; i++) {
         for (size_t k = 0; k < sizeof SUGGESTIONS / sizeof SUGGESTIONS[0]; k++) {
-            if (SUGGESTIONS[k].code == err->code && SUGGESTIONS[k].option == option->id) {
+            if (SUGGESTIONS[k].code == err->code && SUGGESTIONS[k].option == option->id &&
+                (SUGGESTIONS[k].name == NULL || strcmp(SUGGESTIONS[k].name, option->name) == 0)) {
                 return SUGGESTIONS[k].text;
             }
         }

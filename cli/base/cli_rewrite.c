@@ -8,6 +8,7 @@
 #include "cli_guard.h"
 #include "cli_json.h"
 #include "cli_model_folder.h"
+#include "cli_nearest.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
@@ -455,6 +456,37 @@ static bool stays_packed(const rewriting *run, coffer_format format)
     return stays;
 }
 
+/* The pattern or name of the plan that no tensor has; NULL: it is none of these that failed. */
+static const char *unmatched(const coffer *model, const coffer_rewrite_options *options)
+{
+    for (size_t i = 0; i < options->select_count; i++) {
+        const char *pattern = options->select[i] + (options->select[i][0] == '!');
+        if (!cli_has_match(model, pattern)) {
+            return pattern;
+        }
+    }
+    for (size_t i = 0; i < options->rule_count; i++) {
+        const coffer_rewrite_rule *rule = &options->rules[i];
+        const bool exact = rule->kind == COFFER_REWRITE_RENAME_EXACT;
+        if (exact && coffer_find(model, rule->pattern, strlen(rule->pattern)) == NULL) {
+            return rule->pattern;
+        }
+        if (!exact && rule->kind <= COFFER_REWRITE_CAST && !cli_has_match(model, rule->pattern)) {
+            return rule->pattern;
+        }
+    }
+    return NULL;
+}
+
+static int fail_plan(const rewriting *run, const coffer_rewrite_options *options, coffer_error *err)
+{
+    const char *pattern = err->code == COFFER_ERR_NO_TENSOR ? unmatched(run->model, options) : NULL;
+    if (pattern != NULL) {
+        cli_nearest_say(run->model, pattern, strlen(pattern), err);
+    }
+    return fail(run, err);
+}
+
 static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_options *options)
 {
     coffer_error err;
@@ -487,7 +519,7 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     const coffer_status status = own == NULL ? coffer_rewrite_plan(&run->rewrite, run->model, options, &err)
                                              : own->plan(own->ctx, &run->rewrite, run->model, options, &err);
     if (status != COFFER_OK) {
-        return fail(run, &err);
+        return fail_plan(run, options, &err);
     }
     return run->into_folder ? correct_companions(run) : CLI_EXIT_OK;
 }

@@ -27,7 +27,7 @@
     }
 #define CLI_OPTION_ROW_ALL_CHANGES                                                                                     \
     {                                                                                                                  \
-        CLI_OPTION_ALL, 'v', "all", NULL, "show every change by itself, instead of one for all layers", NULL           \
+        CLI_OPTION_ALL, 'a', "all", NULL, "show every change by itself, instead of one for all layers", NULL           \
     }
 #define CLI_OPTION_ROW_SHARD_SIZE                                                                                      \
     {                                                                                                                  \

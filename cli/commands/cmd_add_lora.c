@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer add-lora A B... -o OUTPUT: one adapter that does what several do together. */
 #include "cli_adapters.h"
+#include "cli_filter.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_output.h"
@@ -256,7 +257,7 @@ static const cli_option ADD_LORA_OPTIONS[] = {
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
     { CLI_OPTION_RANK, 0, "rank", "R", "at most this rank, of which it shows how much is kept", NULL },
-    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only the adapters' tensors whose names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_DTYPE, 0, "dtype", "DTYPE", "of the matrices: F32, BF16 or F16; theirs, if it is one, else F32",
       "F32|BF16|F16" },
     CLI_OPTION_ROW_DRY_RUN,

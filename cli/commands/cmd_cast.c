@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer cast PATH GLOB=DTYPE...: floats of another dtype. */
+#include "cli_filter.h"
 #include "cli_report.h"
 #include "cli_rewrite.h"
 
@@ -30,15 +31,30 @@ static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule
 
 static int run_cast(cli *app, const cli_arguments *arguments)
 {
-    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     const cli_rewrite_texts rules = cli_rewrite_names(arguments, read_cast);
-    return cli_rewrite_by_rules(app, arguments, &rules, &options, "its tensors have these dtypes already");
+    cli_filter filter;
+    int code = cli_filter_init(&filter, app, arguments, SIZE_MAX) ? CLI_EXIT_OK : CLI_EXIT_UNREADABLE;
+    options.select = filter.patterns;
+    options.select_count = filter.count;
+    if (code == CLI_EXIT_OK) {
+        code = cli_rewrite_by_rules(app, arguments, &rules, &options, "its tensors have these dtypes already");
+    }
+    cli_filter_free(&filter);
+    return code;
 }
 
 static const cli_option CAST_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT,      CLI_OPTION_ROW_SHARD_SIZE, CLI_OPTION_ROW_DRY_RUN,
-    CLI_OPTION_ROW_ALL_CHANGES, CLI_OPTION_ROW_IN_PLACE,   CLI_OPTION_ROW_FORCE,
-    CLI_OPTION_ROW_DIGEST,      CLI_OPTION_ROW_JSON,       CLI_OPTION_ROW_END,
+    CLI_OPTION_ROW_FILTER("cast only tensors whose names match; !GLOB leaves out; repeatable"),
+    CLI_OPTION_ROW_OUTPUT,
+    CLI_OPTION_ROW_SHARD_SIZE,
+    CLI_OPTION_ROW_DRY_RUN,
+    CLI_OPTION_ROW_ALL_CHANGES,
+    CLI_OPTION_ROW_IN_PLACE,
+    CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_DIGEST,
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
 };
 
 static const cli_example CAST_EXAMPLES[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer extract-lora BASE TUNED -o FOLDER --rank R: the adapter that makes one model of another. */
 #include "cli_adapters.h"
+#include "cli_filter.h"
 #include "cli_fold.h"
 #include "cli_guard.h"
 #include "cli_json.h"
@@ -286,17 +287,19 @@ static int run_extract_lora(cli *app, const cli_arguments *arguments)
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    const char **patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &options.select_count);
-    options.select = patterns;
-    code = extract_with(&run, arguments, &options);
-    free(patterns);
+    cli_filter filter;
+    code = cli_filter_init(&filter, app, arguments, SIZE_MAX) ? CLI_EXIT_OK : CLI_EXIT_UNREADABLE;
+    options.select = filter.patterns;
+    options.select_count = filter.count;
+    code = code == CLI_EXIT_OK ? extract_with(&run, arguments, &options) : code;
+    cli_filter_free(&filter);
     return code;
 }
 
 static const cli_option EXTRACT_LORA_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "where the adapter goes", NULL },
     { CLI_OPTION_RANK, 0, "rank", "R", "the rank of its matrices", NULL },
-    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only tensors whose names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_DTYPE, 0, "dtype", "DTYPE", "of the matrices: F32 (if not given), BF16 or F16", "F32|BF16|F16" },
     { CLI_OPTION_FAN_IN_FAN_OUT, 0, "fan-in-fan-out", NULL, "matrices are stored as [in, out], as those of GPT-2",
       NULL },
@@ -310,7 +313,7 @@ static const cli_option EXTRACT_LORA_OPTIONS[] = {
 
 static const cli_example EXTRACT_LORA_EXAMPLES[] = {
     { "coffer extract-lora base/ tuned/ -o adapter --rank 16", "what training has changed, as an adapter of PEFT" },
-    { "coffer extract-lora base/ tuned/ -o adapter --rank 64 --dtype BF16 --select '*_proj.weight'",
+    { "coffer extract-lora base/ tuned/ -o adapter --rank 64 --dtype BF16 --filter '*_proj.weight'",
       "only of some layers, in half the size" },
     { "coffer extract-lora base/ tuned/ -o adapter --rank 16 -n", "which tensors differ" },
     { NULL, NULL },
@@ -328,7 +331,7 @@ const cli_command cli_extract_lora = {
              "difference is kept, as a share of its squares. coffer merge-lora BASE FOLDER gives TUNED back, but\n"
              "for the rest.\n"
              "\n"
-             "Models have to have the same tensors, by name and shape, among those that --select chooses; else all\n"
+             "Models have to have the same tensors, by name and shape, among those that --filter takes; else all\n"
              "that differ are listed, and nothing is written. Numbers that are infinite or NaN are refused, and so\n"
              "are quantised tensors that differ. It needs OpenBLAS or another LAPACK.\n"
              "\n"

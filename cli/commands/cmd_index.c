@@ -49,7 +49,7 @@ static int run_index(cli *app, const cli_arguments *arguments)
 
 static const cli_option INDEX_OPTIONS[] = {
     CLI_OPTION_ROW_DRY_RUN,
-    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL, "replace what a link points to", NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 'f', "force", NULL, "replace what a link points to", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };

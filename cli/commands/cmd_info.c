@@ -2,6 +2,7 @@
 /* coffer info PATH...: what is in a file, on one screen; for several files, a line each. */
 #include "cli_columns.h"
 #include "cli_files.h"
+#include "cli_fit.h"
 #include "cli_import.h"
 #include "cli_inputs.h"
 #include "cli_json.h"
@@ -9,6 +10,7 @@
 #include "cli_models.h"
 #include "cli_options.h"
 #include "cli_partial.h"
+#include "cli_pipeline.h"
 #include "cli_pretty.h"
 #include "cli_quantised.h"
 #include "cli_report.h"
@@ -47,6 +49,7 @@ typedef struct found {
     cli_quantised quantised;
     cli_memory memory;
     bool has_memory;               /* there is an estimate of the memory */
+    const cli_fit *fit;            /* of what the model shall fit into; NULL: nobody asked */
     char why[CLI_MEMORY_WHY_SIZE]; /* why there is no estimate; "" when there is no config.json */
 } found;
 
@@ -367,6 +370,37 @@ static void show_memory(cli_output *out, const coffer *model, const found *all)
     show_text(out, "", text);
 }
 
+static cli_fitting fitting_of(const coffer *model, const found *all)
+{
+    return cli_fit_judge(all->fit, sizes_of(model).data, all->has_memory ? &all->memory : NULL);
+}
+
+/* "yes: about 16.2 GB of the 25.8 GB of RTX 4090, with an estimated overhead of 1.3 GB", and which context fits. */
+static void show_fit(cli_output *out, const coffer *model, const found *all)
+{
+    char text[320];
+    char bytes[3][CLI_NUMBER_SIZE];
+    char tokens[CLI_NUMBER_SIZE];
+    if (all->fit == NULL) {
+        return;
+    }
+    const cli_fitting fitting = fitting_of(model, all);
+    cli_bytes_text(bytes[0], fitting.total);
+    cli_bytes_text(bytes[1], all->fit->size);
+    cli_bytes_text(bytes[2], fitting.overhead);
+    snprintf(text, sizeof text, "%s: about %s of %s%s%s, with an overhead of %s, which is an estimate%s",
+             fitting.fits ? "yes" : "no", bytes[0], bytes[1], all->fit->name != NULL ? " of " : "",
+             all->fit->name != NULL ? all->fit->name : "", bytes[2],
+             all->has_memory ? "" : "; no cache of keys and values is counted");
+    show_text(out, "fits", text);
+    if (all->has_memory && (!fitting.fits || fitting.most_context > all->memory.context)) {
+        cli_number_text(tokens, fitting.most_context, true);
+        snprintf(text, sizeof text, fitting.most_context > 0 ? "up to %s token%s of context fit" : "no context fits",
+                 tokens, fitting.most_context == 1 ? "" : "s");
+        show_text(out, "", text);
+    }
+}
+
 /* Of a file that is cut short, what there is of it. */
 static void show_whole(cli_output *out, const coffer *model)
 {
@@ -421,6 +455,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_trained(out, &all->parameters);
     show_quantised(out, &all->quantised);
     show_memory(out, model, all);
+    show_fit(out, model, all);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
     show_findings(out, model);
@@ -562,6 +597,24 @@ static void json_memory(cli_output *out, const coffer *model, const found *all)
     cli_json_close(out, '}');
 }
 
+/* The member "fit", where --fit is given. */
+static void json_fit(cli_output *out, const coffer *model, const found *all)
+{
+    if (all->fit == NULL) {
+        return;
+    }
+    const cli_fitting fitting = fitting_of(model, all);
+    cli_json_key(out, "fit");
+    cli_json_open(out, '{', false);
+    cli_json_text_or_null(out, "device", all->fit->name, all->fit->name != NULL ? strlen(all->fit->name) : 0);
+    json_number(out, "size", all->fit->size);
+    json_number(out, "overhead", fitting.overhead);
+    json_number(out, "total", fitting.total);
+    cli_json_put_bool(out, "fits", fitting.fits);
+    json_number(out, "context_fits", fitting.most_context);
+    cli_json_close(out, '}');
+}
+
 static void show_json(cli_output *out, const char *path, const coffer *model, const found *all)
 {
     const cli_sums *sums = &all->sums;
@@ -599,6 +652,7 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     json_trained(out, &all->parameters);
     cli_quantised_json(out, &all->quantised);
     json_memory(out, model, all);
+    json_fit(out, model, all);
     cli_json_metadata(out, table);
     cli_json_notes(out, model, NULL, 0);
     cli_json_close(out, '}');
@@ -633,6 +687,7 @@ typedef struct asked {
     bool screen; /* there is a screen for the file, or a line */
     bool memory; /* an estimate is shown */
     uint64_t context;
+    const cli_fit *fit; /* NULL: nobody asked */
 } asked;
 
 /* The estimate by the config.json beside the model, whose text is kept. */
@@ -666,6 +721,7 @@ static coffer_status count(void *ctx, cli_file *file)
         return cli_no_memory(&file->err);
     }
     all->sums = (cli_sums){ .tensors = 0 };
+    all->fit = what->fit;
     cli_sums_of(file->model, &all->sums);
     if (what->memory) {
         estimate(all, what, file->model, &text);
@@ -696,11 +752,75 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
     return cli_report_whole(app, file->path, file->model);
 }
 
+/* What a member of model_index.json says as [library, class]; NULL: nothing, or no memory. */
+static char *class_of(const coffer__document *document, const char *part)
+{
+    size_t len = 0;
+    const coffer__json_node *member = coffer__document_member(document, coffer__document_root(document), part);
+    const coffer__json_node *library = coffer__document_first(document, member);
+    const coffer__json_node *name = library != NULL ? coffer__document_after(document, member, library) : NULL;
+    return name != NULL && name->kind == '"' ? coffer__document_string(document, name, &len) : NULL;
+}
+
+/* "StableDiffusionPipeline of unet (UNet2DConditionModel), vae (AutoencoderKL), scheduler (DDIMScheduler)". */
+static void show_parts(cli_output *out, const char *path, const cli_pipeline *pipeline, const coffer__document *document)
+{
+    size_t len = 0;
+    const coffer__json_node *kind = coffer__document_member(document, coffer__document_root(document), "_class_name");
+    char *name = kind != NULL && kind->kind == '"' ? coffer__document_string(document, kind, &len) : NULL;
+    cli_put_escaped(out, path, strlen(path), 0);
+    cli_put_text(out, ": ");
+    cli_put_escaped(out, name != NULL ? name : "a pipeline", strlen(name != NULL ? name : "a pipeline"), KEY_MAX);
+    for (size_t i = 0; i < pipeline->count; i++) {
+        char *class = class_of(document, pipeline->parts[i]);
+        cli_put_text(out, i == 0 ? " of " : ", ");
+        cli_put_text(out, pipeline->parts[i]);
+        if (class != NULL) {
+            cli_put_text(out, " (");
+            cli_put_escaped(out, class, strlen(class), KEY_MAX);
+            cli_put_char(out, ')');
+        }
+        free(class);
+    }
+    cli_put_char(out, '\n');
+    free(name);
+}
+
+/* Of a folder that is a pipeline, what it consists of. Any other has no head: its models follow. */
+static void show_pipeline(cli *app, const char *path)
+{
+    coffer_error err;
+    cli_pipeline pipeline;
+    coffer__document document;
+    if (cli_pipeline_open(&pipeline, path, &err) == COFFER_OK) {
+        if (coffer__document_read(&document, coffer_libc_allocator(), pipeline.index, pipeline.index_size)) {
+            show_parts(&app->out, path, &pipeline, &document);
+        }
+        coffer__document_free(&document);
+    }
+    cli_pipeline_free(&pipeline);
+}
+
+static int unknown_device(cli *app)
+{
+    char names[512];
+    size_t used = 0;
+    for (size_t i = 0; cli_fit_device(i) != NULL && used < sizeof names; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", cli_fit_device(i));
+    }
+    return cli_usage_error(app, "--fit needs a size, 24GB or 80GiB, or one of %s", names);
+}
+
 static int run_info(cli *app, const cli_arguments *arguments)
 {
     cli_models models;
+    cli_fit fit;
     size_t context = 0;
     const char *tokens = cli_value(arguments, CLI_OPTION_CONTEXT);
+    const char *device = cli_value(arguments, CLI_OPTION_FIT);
+    if (device != NULL && !cli_fit_read(&fit, device)) {
+        return unknown_device(app);
+    }
     if (tokens != NULL && (!cli_read_count(tokens, &context) || context == 0)) {
         return cli_usage_error(app, "--context needs a number of tokens");
     }
@@ -709,7 +829,10 @@ static int run_info(cli *app, const cli_arguments *arguments)
         return models.code;
     }
     const bool screen = models.count == 1;
-    asked what = { .screen = screen, .memory = app->json || (screen && !app->tsv), .context = context };
+    asked what = { .screen = screen,
+                   .memory = app->json || (screen && !app->tsv),
+                   .context = context,
+                   .fit = device != NULL ? &fit : NULL };
     const cli_file_work work = { .all_notes = true,
                                  .partial = cli_given(arguments, CLI_OPTION_PARTIAL),
                                  .any_format = true,
@@ -722,6 +845,9 @@ static int run_info(cli *app, const cli_arguments *arguments)
         cli_put_text(&app->out, "path\tformat\tfile_size\theader_size\tslack\tdata_size\ttensors\tparameters\tdtypes\t"
                                 "metadata\tnotes\n");
     }
+    if (!app->json && !app->tsv && models.count > 1 && arguments->name_count == 1) {
+        show_pipeline(app, arguments->names[0]);
+    }
     const int code = cli_each_file(app, &work, (const char *const *)models.paths, models.count);
     const int listed = models.code;
     cli_models_free(&models);
@@ -729,6 +855,7 @@ static int run_info(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option INFO_OPTIONS[] = {
+    { CLI_OPTION_FIT, 0, "fit", "DEVICE", "whether it fits into a GPU, by its name or a size: H100, 24GB", NULL },
     { CLI_OPTION_CONTEXT, 0, "context", "TOKENS", "estimate the memory for so many tokens", NULL },
     CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
@@ -739,6 +866,7 @@ static const cli_option INFO_OPTIONS[] = {
 static const cli_example INFO_EXAMPLES[] = {
     { "coffer info model.safetensors", "what is in a file" },
     { "coffer info *.safetensors", "a line for each of several files" },
+    { "coffer info --fit 24GB --context 8192 model/", "does it fit into a GPU?" },
     { "coffer info --json model.safetensors", "the same for a program" },
     { NULL, NULL },
 };
@@ -755,7 +883,8 @@ const cli_command cli_info = {
              "JSON. If a config.json next to the model says that it is quantised, the number of parameters that\n"
              "were trained is shown too, and what was assumed. Of a language model the memory that generating\n"
              "takes is estimated by it: the weights, and 2 * layers * kv_heads * head_dim * context * bytes for\n"
-             "the cache of keys and values, at the longest context or that of --context.\n",
+             "the cache of keys and values, at the longest context or that of --context. With --fit it says\n"
+             "whether these and an overhead, which is an estimate, fit into a GPU (docs/cli.md has the formula).\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

@@ -75,7 +75,7 @@ const cli_command cli_keep = {
              "of the same user that load the model find it there and share its pages. A file that was changed\n"
              "since is read from disk as usual. The page cache alone can forget a file at any time; this cannot,\n"
              "and takes as much memory as the files have bytes. PATH is a file, an index or a folder.\n"
-             "To keep some tensors of a file and drop all others: coffer drop PATH --except GLOB.\n",
+             "To keep some tensors of a file and drop all others: coffer drop PATH --filter '!GLOB'.\n",
     .options = KEEP_OPTIONS,
     .examples = KEEP_EXAMPLES,
     .least_names = 1,

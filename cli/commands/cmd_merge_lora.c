@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer merge-lora BASE ADAPTER... -o FILE: adapters added to the model that they were trained on. */
 #include "cli_adapters.h"
+#include "cli_filter.h"
 #include "cli_mismatches.h"
 #include "cli_options.h"
 #include "cli_output.h"
@@ -140,7 +141,7 @@ static const cli_option MERGE_LORA_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
-    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only the adapters' tensors whose names match; !GLOB leaves out; repeatable"),
     CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_ALL_CHANGES,
@@ -156,7 +157,7 @@ static const cli_example MERGE_LORA_EXAMPLES[] = {
     { "coffer merge-lora base/ style.safetensors --scale 0.7 -o merged.safetensors", "seven tenths of an adapter" },
     { "coffer merge-lora base/ a/ b/ --scale 1 --scale 0.5 -o both.safetensors",
       "two adapters, the second one by half" },
-    { "coffer merge-lora unet/ lora.safetensors --select 'lora_unet_*' -n -o new.safetensors",
+    { "coffer merge-lora unet/ lora.safetensors --filter 'lora_unet_*' -n -o new.safetensors",
       "what would be merged of an adapter for several models" },
     { NULL, NULL },
 };

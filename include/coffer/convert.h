@@ -117,8 +117,8 @@ typedef struct coffer_import_options {
     coffer_dtype blocks_as; /* or make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: refuse them */
     bool packed;            /* keep integers of less than a byte as U8, with their dtypes and shapes in the metadata */
     bool constants;         /* take the tensors in the attributes of ONNX's nodes, too, not only initializers */
-    const char *const *select; /* patterns of coffer_match: only tensors whose names, as they would be written, */
-    size_t select_count;       /* match one of them are wanted; 0: all are */
+    const char *const *select; /* patterns (coffer_match_list): only tensors whose names, as they would be written, */
+    size_t select_count;       /* they take are wanted; 0: all are */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \

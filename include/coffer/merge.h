@@ -36,7 +36,7 @@ typedef struct coffer_lora coffer_lora;
 typedef struct coffer_lora_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* as in coffer_open_options */
-    /* Patterns (coffer_match) for the names of the adapter's tensors: only those that match one of them count. Of a
+    /* Patterns for the names of the adapter's tensors (coffer_match_list): only those that they take count. Of a
        file for several models, `text_encoder.*` or `lora_unet_*`. */
     const char *const *select;
     size_t select_count; /* 0: all */
@@ -187,7 +187,7 @@ typedef struct coffer_extract_lora_options {
     const coffer_allocator *allocator; /* NULL: coffer_libc_allocator() */
     uint64_t rank;                     /* of all pairs of matrices; at least 1, and has to be given */
     coffer_dtype dtype;                /* of the matrices: F32, BF16 or F16; COFFER_UNKNOWN_DTYPE: F32 */
-    /* Patterns (coffer_match) for names of tensors: only those that match one of them are compared. */
+    /* Patterns for names of tensors (coffer_match_list): only those that they take are compared. */
     const char *const *select;
     size_t select_count; /* 0: all */
     /* Matrices are stored as [in, out], as GPT-2's are (Conv1D). The adapter's configuration says it, too. */

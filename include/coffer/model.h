@@ -94,8 +94,8 @@ typedef struct coffer_open_options {
     bool hidden_bytes;    /* as in coffer_parse_options */
     coffer_format format; /* as in coffer_parse_options */
     coffer_verifying verify;
-    /* Of a model with an index: open only the shards that hold a tensor whose name matches one of `select_count`
-       patterns (coffer_match); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for
+    /* Of a model with an index: open only the shards that hold a tensor whose name `select_count` patterns take
+       (coffer_match_list); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for
        none. */
     const char *const *select;
     size_t select_count; /* 0: all */
@@ -208,6 +208,10 @@ COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *nam
    Characters are those of UTF-8, or single bytes where the text is not UTF-8. Time is at most the product of both
    lengths. From any thread. */
 COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_len);
+/* Whether a list of patterns takes a name, in any order: it matches one of them, and no pattern that follows a
+   `!`, as in "!*.bias". A list of exclusions alone takes every other name, and an empty list every name. This is what
+   `select` of all options means. From any thread. Since 0.2. */
+COFFER_API bool coffer_match_list(const char *const *patterns, size_t count, const char *name, size_t name_len);
 /* Fills `order`, of coffer_count entries, with the numbers of the tensors for coffer_at in byte order of their names.
    O(n log n), without memory of its own. */
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);

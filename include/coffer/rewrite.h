@@ -115,11 +115,15 @@ typedef struct coffer_rewrite_options {
     /* Every new file is packed (coffer/pack.h); only safetensors. What is packed already stays so with this, and is
        written plain without it. Sizes in the summary are those of what is packed. */
     bool packed;
+    /* Patterns (coffer_match_list): the rules are about tensors that they take, and no rule matches another one. Every
+       pattern has to match a tensor. Not with COFFER_REWRITE_LAYERS. */
+    const char *const *select;
+    size_t select_count; /* 0: all tensors */
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0, false, false                         \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0, false, false, NULL, 0                \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,

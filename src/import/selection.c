@@ -39,13 +39,7 @@ coffer_status coffer__selection_begin(coffer__selection *wanted, coffer__import_
 
 bool coffer__selection_selects(const coffer__wants *wants, const char *name, size_t name_len)
 {
-    const coffer__name asked = { name, name_len };
-    for (size_t i = 0; i < wants->select_count; i++) {
-        if (coffer__pattern_matches(wants->select[i], asked)) {
-            return true;
-        }
-    }
-    return wants->select_count == 0;
+    return coffer__patterns_take(wants->select, wants->select_count, (coffer__name){ name, name_len });
 }
 
 /* Whether the first key of a name is that of an optimiser, and others follow. */

@@ -40,16 +40,6 @@ static coffer_status extract_fail(coffer_error *err, coffer_status status, const
     return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
 }
 
-static bool extract_is_selected(const coffer_extract_lora_options *options, const coffer_tensor *tensor)
-{
-    for (size_t i = 0; i < options->select_count; i++) {
-        if (coffer_match(options->select[i], tensor->name, tensor->name_len)) {
-            return true;
-        }
-    }
-    return options->select_count == 0;
-}
-
 /* Numbers may be of two dtypes; anything else has to be the same. */
 static void extract_match(extract_planning *planning, const coffer_tensor *base)
 {
@@ -73,14 +63,15 @@ static coffer_status extract_match_all(extract_planning *planning)
     size_t selected = 0;
     for (size_t i = 0; i < coffer_count(extraction->base); i++) {
         const coffer_tensor *base = coffer_at(extraction->base, i);
-        if (extract_is_selected(planning->options, base)) {
+        if (coffer_match_list(planning->options->select, planning->options->select_count, base->name, base->name_len)) {
             selected++;
             extract_match(planning, base);
         }
     }
     for (size_t i = 0; i < coffer_count(extraction->tuned); i++) {
         const coffer_tensor *tuned = coffer_at(extraction->tuned, i);
-        if (extract_is_selected(planning->options, tuned) &&
+        if (coffer_match_list(planning->options->select, planning->options->select_count, tuned->name,
+                              tuned->name_len) &&
             coffer_find(extraction->base, tuned->name, tuned->name_len) == NULL) {
             selected++;
             coffer__mismatches_add(&planning->mismatches, 0, tuned, "is missing");

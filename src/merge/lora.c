@@ -83,21 +83,11 @@ static coffer_status lora_find_config(coffer_lora *lora, coffer_error *err)
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-static bool lora_is_selected(const coffer_lora_options *options, const coffer_tensor *tensor)
-{
-    for (size_t i = 0; i < options->select_count; i++) {
-        if (coffer_match(options->select[i], tensor->name, tensor->name_len)) {
-            return true;
-        }
-    }
-    return options->select_count == 0;
-}
-
 static coffer_status lora_take_tensors(lora_tensors *all, const coffer_lora *lora, coffer_error *err)
 {
     for (size_t i = 0; i < all->capacity; i++) {
         const coffer_tensor *tensor = coffer_at(lora->model, i);
-        if (!lora_is_selected(all->options, tensor)) {
+        if (!coffer_match_list(all->options->select, all->options->select_count, tensor->name, tensor->name_len)) {
             continue;
         }
         const coffer_status status =

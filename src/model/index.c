@@ -511,17 +511,6 @@ coffer_status coffer__index_read(coffer__model_index *index, const uint8_t *text
 
 /* ---- selecting --------------------------------------------------------------------------------------------------- */
 
-/* A name is selected by any of the patterns; their order does not matter. */
-static bool index_matches(coffer__name name, const char *const *patterns, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (coffer__pattern_matches(patterns[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Moves the files whose number is not COFFER__INDEX_LEFT_OUT together and renumbers them. They keep
    their order, so they stay sorted. `numbers` has an item for every file of the index:
    COFFER__INDEX_LEFT_OUT, or 0 until the number is known. */
@@ -555,7 +544,7 @@ coffer_status coffer__index_select(coffer__model_index *index, const char *const
     memset(numbers, 0xFF, index->file_count * sizeof *numbers);
     bool found = false;
     for (size_t i = 0; i < index->count; i++) {
-        if (index_matches(index->entries[i].name, patterns, count)) {
+        if (coffer__patterns_take(patterns, count, index->entries[i].name)) {
             numbers[index->entries[i].shard] = 0;
             found = true;
         }

@@ -76,7 +76,7 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    status = coffer__index_read(&index, text.bytes, text.size, coffer__model_dir_check_name, listing->allocator, err);
+    status = coffer__index_read(&index, text.bytes, text.size, coffer__model_dir_check_shard, listing->allocator, err);
     if (status != COFFER_OK) {
         coffer__fail_path(err, status, path);
     }

@@ -42,6 +42,11 @@ bool coffer_match(const char *pattern, const char *name, size_t name_len)
     return coffer__pattern_matches(pattern, (coffer__name){ name, name_len });
 }
 
+bool coffer_match_list(const char *const *patterns, size_t count, const char *name, size_t name_len)
+{
+    return coffer__patterns_take(patterns, count, (coffer__name){ name, name_len });
+}
+
 /* Names are unique in a model, so the order is the same on every machine. */
 static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
 {

@@ -90,6 +90,19 @@ static const char *model_dir_fault(const char *name, size_t name_len)
     return fault;
 }
 
+/* An absolute path begins with an empty name, so it is refused as every other that has one. */
+static const char *model_dir_path_fault(const char *path, size_t path_len)
+{
+    const char *fault = path_len > COFFER__MODEL_DIR_MAX_PATH ? "it is longer than 1,000 bytes" : NULL;
+    for (size_t at = 0; fault == NULL && at <= path_len;) {
+        const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
+        const size_t end = slash == NULL ? path_len : (size_t)(slash - path);
+        fault = model_dir_fault(path + at, end - at);
+        at = end + 1;
+    }
+    return fault;
+}
+
 /* The message shows the name as it is written, escaped. */
 coffer_status coffer__model_dir_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
 {
@@ -104,16 +117,19 @@ coffer_status coffer__model_dir_check_name(const char *name, size_t name_len, ui
         offset, name, name_len, fault);
 }
 
-/* An absolute path begins with an empty name, so it is refused as every other that has one. */
+coffer_status coffer__model_dir_check_shard(const char *path, size_t path_len, uint64_t offset, coffer_error *err)
+{
+    const char *fault = model_dir_path_fault(path, path_len);
+    return fault == NULL ? COFFER_OK
+                         : coffer__fail_at(err, COFFER_ERR_SHARD_NAME, offset,
+                                           "at byte %u, the index names the file %q, which is not opened: %s; a shard "
+                                           "must be a file in the folder of the index, or below it",
+                                           offset, path, path_len, fault);
+}
+
 coffer_status coffer__model_dir_check_path(const char *path, size_t path_len, uint64_t offset, coffer_error *err)
 {
-    const char *fault = path_len > COFFER__MODEL_DIR_MAX_PATH ? "it is longer than 1,000 bytes" : NULL;
-    for (size_t at = 0; fault == NULL && at <= path_len;) {
-        const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
-        const size_t end = slash == NULL ? path_len : (size_t)(slash - path);
-        fault = model_dir_fault(path + at, end - at);
-        at = end + 1;
-    }
+    const char *fault = model_dir_path_fault(path, path_len);
     return fault == NULL ? COFFER_OK
                          : coffer__fail_at(err, COFFER_ERR_SHARD_NAME, offset,
                                            "the file %q is not opened: %s; only files in the folder of the input, or "

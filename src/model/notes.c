@@ -91,7 +91,8 @@ static void note_shard_count(const coffer *model, const coffer__model_index *ind
         const coffer__name file = index->shards[i].file;
         coffer__shard_name parts;
         next = i + 1;
-        if (!coffer__shard_name_read(&parts, file.text, file.len)) {
+        /* In folders below the index files of a set need not be neighbours. */
+        if (!coffer__shard_name_read(&parts, file.text, file.len) || memchr(file.text, '/', file.len) != NULL) {
             continue;
         }
         /* `next` is the first file after this set. */

@@ -147,6 +147,21 @@ bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__na
     return pattern_run(pattern, &match);
 }
 
+bool coffer__patterns_take(const char *const *patterns, size_t count, coffer__name name)
+{
+    bool wanted = false;
+    bool taken = false;
+    for (size_t i = 0; i < count; i++) {
+        const bool excludes = patterns[i][0] == '!';
+        if (excludes && coffer__pattern_matches(patterns[i] + 1, name)) {
+            return false;
+        }
+        wanted = wanted || !excludes;
+        taken = taken || (!excludes && coffer__pattern_matches(patterns[i], name));
+    }
+    return taken || !wanted;
+}
+
 /* The tail is what follows the last special character, escaped or not: a character after a backslash stands for itself,
    too, and an open bracket that is never closed is followed by ordinary text. It is ASCII, where equal characters are
    equal bytes; a byte that is not UTF-8 may equal a character of two. */

@@ -16,6 +16,10 @@ bool coffer__pattern_matches(const char *pattern, coffer__name name);
    must be space for as many as the pattern has. */
 bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__name *captures);
 
+/* Whether a list of patterns takes a name, in any order: at least one of them matches, and none of those that a `!`
+   precedes. A list of exclusions alone takes everything else, and an empty one everything. */
+bool coffer__patterns_take(const char *const *patterns, size_t count, coffer__name name);
+
 /* A pattern that is asked about many names. Most names differ from it at their end, which takes a comparison to find
    out. The text is the caller's, and stays where it is. */
 typedef struct coffer__pattern {

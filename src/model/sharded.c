@@ -83,7 +83,7 @@ static coffer_status sharded_read_index(coffer__model_index *index, const coffer
                                         const coffer_open_options *options, coffer_error *err)
 {
     const coffer_status status =
-        coffer__index_read(index, text->bytes, text->size, coffer__model_dir_check_name, options->allocator, err);
+        coffer__index_read(index, text->bytes, text->size, coffer__model_dir_check_shard, options->allocator, err);
     if (status != COFFER_OK || options->select_count == 0) {
         return status;
     }
@@ -222,5 +222,20 @@ coffer_status coffer__sharded_open_set(coffer **model, const char *path, const c
         return status;
     }
     *model = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer__sharded_need_flat(const coffer *model, coffer_error *err)
+{
+    const size_t folder_len = model->sharded == NULL ? 0 : strlen(model->sharded->place.given.text);
+    for (size_t i = 0; model->sharded != NULL && i < model->shard_count; i++) {
+        const char *path = model->shards[i].path;
+        if (path != NULL && strchr(path + folder_len, '/') != NULL) {
+            coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                         "this file of the model is in a folder below that of the index; such models are read, and "
+                         "written elsewhere (coffer split, coffer merge), but not changed in place or fetched");
+            return coffer__fail_path(err, COFFER_ERR_UNSUPPORTED, path);
+        }
+    }
     return COFFER_OK;
 }

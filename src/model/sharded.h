@@ -33,4 +33,8 @@ coffer_status coffer__sharded_compare(const coffer *model, const coffer__model_i
 coffer_status coffer__sharded_note(coffer *model, const coffer__model_index *index, const coffer_open_options *options,
                                    coffer_error *err);
 
+/* sharded.c: COFFER_ERR_UNSUPPORTED for a model with files in folders below that of its index. Those are read; what rewrites
+   or fetches a model names files by their last names. */
+coffer_status coffer__sharded_need_flat(const coffer *model, coffer_error *err);
+
 #endif

@@ -14,6 +14,7 @@
 #include "fnv.h"
 #include "options.h"
 #include "packed_file.h"
+#include "sharded.h"
 #include "text.h"
 
 #include <string.h>
@@ -356,6 +357,9 @@ coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tens
                             "fetching needs a model that was opened by path or URL, and a folder");
     }
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status == COFFER_OK) {
+        status = coffer__sharded_need_flat(model, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

@@ -145,7 +145,7 @@ static coffer_status record_content_make(record_content_job *job, coffer_error *
     }
     /* The parsed text tells where the values are that are replaced, or where they can be added. */
     status =
-        coffer__index_read(&index, job->old.bytes, job->old.size, coffer__model_dir_check_name, &job->allocator, err);
+        coffer__index_read(&index, job->old.bytes, job->old.size, coffer__model_dir_check_shard, &job->allocator, err);
     if (status == COFFER_OK) {
         status = record_content_splice(job, &index, values, err);
     }

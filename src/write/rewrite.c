@@ -20,6 +20,7 @@
 #include "os.h"
 #include "pending_save.h"
 #include "rewriting.h"
+#include "sharded.h"
 #include "sort.h"
 #include "text.h"
 
@@ -839,7 +840,10 @@ static coffer_status rewrite_check_options(const coffer_rewrite_options *options
 static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer_rewrite_options *options = &rewrite->options;
-    coffer_status status = rewrite_choose_target(rewrite, err);
+    coffer_status status = options->output == NULL ? coffer__sharded_need_flat(rewrite->model, err) : COFFER_OK;
+    if (status == COFFER_OK) {
+        status = rewrite_choose_target(rewrite, err);
+    }
     if (status == COFFER_OK) {
         status = rewrite_declare_by_rules(rewrite, err);
     }

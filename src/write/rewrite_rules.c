@@ -324,6 +324,9 @@ static coffer_status rewrite_check_together(const coffer__rewrite_rules *rules, 
         renames = renames || rewrite_is_rename(&rules->given[i]);
         layers = layers || rules->given[i].kind == COFFER_REWRITE_LAYERS;
     }
+    if (layers && rules->select_count > 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "layers are chosen of all tensors, not of those of a filter");
+    }
     return renames && layers ? coffer__fail(err, COFFER_ERR_ARGUMENT,
                                             "layers cannot be chosen and tensors renamed in one go: rename them in a "
                                             "second rewrite")
@@ -415,6 +418,11 @@ static const char *rewrite_as_text(coffer__rewrite_rules *rules, coffer__name na
     return rules->text.failed || memchr(rules->text.text, '\0', name.len) != NULL ? NULL : rules->text.text;
 }
 
+static bool rewrite_is_selected(const coffer__rewrite_rules *rules, const coffer_tensor *tensor)
+{
+    return coffer__patterns_take(rules->select, rules->select_count, rewrite_name_of(tensor));
+}
+
 /* The tensor's layer, if it is in the rule's stack. */
 static bool rewrite_in_stack(const coffer__rewrite_prepared *prepared, coffer__name name, coffer__layer_place *place)
 {
@@ -475,6 +483,12 @@ static bool rewrite_matches(coffer__rewrite_rules *rules, const coffer__rewrite_
 
 /* ---- rules that match nothing ------------------------------------------------------------------------------------ */
 
+static coffer_status rewrite_no_match_of(const char *pattern, coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor has a name that matches %q; coffer ls shows the names",
+                        pattern, strlen(pattern));
+}
+
 static coffer_status rewrite_no_match(const coffer_rewrite_rule *rule, coffer_error *err)
 {
     if (rule->pattern == NULL) {
@@ -495,9 +509,25 @@ static coffer_status rewrite_no_match(const coffer_rewrite_rule *rule, coffer_er
                    : coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is in a layer of %q; coffer ls shows the names",
                                   rule->name, strlen(rule->name));
     default:
-        return coffer__fail(err, COFFER_ERR_NO_TENSOR,
-                            "no tensor has a name that matches %q; coffer ls shows the names", rule->pattern, len);
+        return rewrite_no_match_of(rule->pattern, err);
     }
+}
+
+/* The same of the patterns that select, a `!` before them or not. */
+static coffer_status rewrite_check_select(const coffer__rewrite_rules *rules, const coffer *model, coffer_error *err)
+{
+    const size_t count = coffer_count(model);
+    for (size_t s = 0; s < rules->select_count; s++) {
+        const char *pattern = rules->select[s] + (rules->select[s][0] == '!');
+        size_t i = 0;
+        while (i < count && !coffer__pattern_matches(pattern, rewrite_name_of(coffer_at(model, i)))) {
+            i++;
+        }
+        if (i == count) {
+            return rewrite_no_match_of(pattern, err);
+        }
+    }
+    return COFFER_OK;
 }
 
 /* A pattern that matches nothing is more likely a typing error than intended. It stops at the first
@@ -507,7 +537,8 @@ static coffer_status rewrite_check_match(coffer__rewrite_rules *rules, const cof
 {
     const size_t count = coffer_count(model);
     for (size_t i = 0; i < count; i++) {
-        if (rewrite_matches(rules, prepared, coffer_at(model, i))) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        if (rewrite_is_selected(rules, tensor) && rewrite_matches(rules, prepared, tensor)) {
             return COFFER_OK;
         }
     }
@@ -519,7 +550,8 @@ static coffer_status rewrite_check_exact(const coffer__rewrite_rules *rules, con
 {
     for (size_t i = 0; i < rules->names.count; i++) {
         const coffer_rewrite_rule *rule = &rules->given[rules->exact[i]];
-        if (coffer_find(model, rule->pattern, strlen(rule->pattern)) == NULL) {
+        const coffer_tensor *tensor = coffer_find(model, rule->pattern, strlen(rule->pattern));
+        if (tensor == NULL || !rewrite_is_selected(rules, tensor)) {
             return rewrite_no_match(rule, err);
         }
     }
@@ -581,6 +613,10 @@ static coffer_status rewrite_check_layers(const coffer__rewrite_rules *rules, co
 /* In the order of the rules, but those of exact names come last. */
 static coffer_status rewrite_check_matches(coffer__rewrite_rules *rules, const coffer *model, coffer_error *err)
 {
+    const coffer_status selecting = rewrite_check_select(rules, model, err);
+    if (selecting != COFFER_OK) {
+        return selecting;
+    }
     for (size_t i = 0; i < rules->other_count; i++) {
         const coffer__rewrite_prepared *prepared = &rules->others[i];
         coffer_status status = rewrite_check_match(rules, prepared, model, err);
@@ -601,6 +637,8 @@ coffer_status coffer__rewrite_rules_init(coffer__rewrite_rules *rules, const cof
     memset(rules, 0, sizeof *rules);
     rules->allocator = *allocator;
     rules->given = options->rules;
+    rules->select = options->select;
+    rules->select_count = options->select_count;
     rules->text.allocator = &rules->allocator;
     rules->name.allocator = &rules->allocator;
     rules->names = (coffer__names){ .allocator = &rules->allocator, .name_of = rewrite_exact_name, .ctx = rules };
@@ -636,22 +674,14 @@ static coffer_status rewrite_unclear(const coffer_rewrite_rule *rule, const coff
     return coffer__fail_tensor(err, COFFER_ERR_ARGUMENT, tensor->name, tensor->name_len);
 }
 
-/* The first rule of a kind that matches; NULL: none does. *any, unless NULL, becomes true if there
-   is a rule of that kind at all: with a rule that keeps, tensors that no such rule matches are left
-   out. *any may become true although the answer is NULL, which is the point of it; it is never set
-   to false. */
+/* The first rule of a kind that matches; NULL: none does. */
 static const coffer_rewrite_rule *rewrite_first(coffer__rewrite_rules *rules, coffer_rewrite_kind kind,
-                                                const coffer_tensor *tensor, bool *any)
+                                                const coffer_tensor *tensor)
 {
     for (size_t i = 0; i < rules->other_count; i++) {
-        if (rules->others[i].rule->kind != kind) {
-            continue;
-        }
-        if (any != NULL) {
-            *any = true;
-        }
-        if (rewrite_matches(rules, &rules->others[i], tensor)) {
-            return rules->others[i].rule;
+        const coffer__rewrite_prepared *prepared = &rules->others[i];
+        if (prepared->rule->kind == kind && rewrite_matches(rules, prepared, tensor)) {
+            return prepared->rule;
         }
     }
     return NULL;
@@ -717,16 +747,30 @@ static coffer_status rewrite_decide_name(coffer__rewrite_decision *decision, cof
     return COFFER_OK;
 }
 
+/* With a rule that keeps, tensors that no such rule matches are left out. */
+static bool rewrite_is_choosing(const coffer__rewrite_rules *rules)
+{
+    for (size_t i = 0; i < rules->other_count; i++) {
+        if (rules->others[i].rule->kind == COFFER_REWRITE_KEEP) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Keeping and dropping are decided first: what is left out need not be castable. Then the first
    rule of each other kind counts. A cast to the dtype that a tensor has leaves it as it is. */
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer__rewrite_rules *rules,
                                      const coffer_tensor *tensor, coffer_error *err)
 {
-    bool choosing = false;
-    *decision = (coffer__rewrite_decision){ .dtype = tensor->dtype };
+    *decision = (coffer__rewrite_decision){ .name = rewrite_name_of(tensor), .dtype = tensor->dtype };
+    if (!rewrite_is_selected(rules, tensor)) {
+        decision->left_out = rewrite_is_choosing(rules);
+        return COFFER_OK;
+    }
     /* A tensor that a rule keeps and another one drops is dropped. */
-    const bool kept = rewrite_first(rules, COFFER_REWRITE_KEEP, tensor, &choosing) != NULL;
-    decision->left_out = (choosing && !kept) || rewrite_first(rules, COFFER_REWRITE_DROP, tensor, NULL) != NULL;
+    const bool kept = !rewrite_is_choosing(rules) || rewrite_first(rules, COFFER_REWRITE_KEEP, tensor) != NULL;
+    decision->left_out = !kept || rewrite_first(rules, COFFER_REWRITE_DROP, tensor) != NULL;
     if (!decision->left_out) {
         rewrite_decide_layer(decision, rules, tensor);
     }
@@ -735,7 +779,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer_
     }
     /* Of several casts that match, the first counts, also if a later one has the tensor's own
        dtype. */
-    const coffer_rewrite_rule *cast = rewrite_first(rules, COFFER_REWRITE_CAST, tensor, NULL);
+    const coffer_rewrite_rule *cast = rewrite_first(rules, COFFER_REWRITE_CAST, tensor);
     if (cast != NULL && coffer_dtype_kind(tensor->dtype) != COFFER_KIND_FLOAT) {
         return rewrite_no_float(tensor, err);
     }

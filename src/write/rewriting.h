@@ -43,6 +43,8 @@ typedef struct coffer__rewrite_rules {
     coffer_allocator allocator;
     const coffer_rewrite_rule *given;
     size_t count;
+    const char *const *select; /* patterns of the tensors that rules are about */
+    size_t select_count;
     coffer__rewrite_prepared *others; /* in order of the rules */
     size_t other_count;
     uint32_t *exact;      /* the rules of exact names, by their numbers */

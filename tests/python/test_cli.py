@@ -103,12 +103,12 @@ def test_help_of_each_command(command):
     (["ls", "--sort"], "coffer ls: --sort needs a value: --sort ORDER\nTry: coffer ls --help\n"),
     (["ls", "f", "--sort=colour"], "coffer ls: --sort needs name, offset or size\nTry: coffer ls --help\n"),
     (["ls", "--json=yes", "f"], "coffer ls: --json takes no value\nTry: coffer ls --help\n"),
-    (["ls"], "coffer ls: too few arguments; usage: coffer ls PATH\nTry: coffer ls --help\n"),
-    (["ls", "a", "b\n"],
-     'coffer ls: unexpected argument "b\\x0a"; usage: coffer ls PATH\nTry: coffer ls --help\n'),
+    (["ls"], "coffer ls: too few arguments; usage: coffer ls PATH...\nTry: coffer ls --help\n"),
+    (["report", "a", "b\n"],
+     'coffer report: unexpected argument "b\\x0a"; usage: coffer report MODEL\nTry: coffer report --help\n'),
     (["info"], "coffer info: too few arguments; usage: coffer info PATH...\nTry: coffer info --help\n"),
     (["check", "--json"], "coffer check: too few arguments; usage: coffer check PATH...\nTry: coffer check --help\n"),
-    (["get", "f"], "coffer get: too few arguments; usage: coffer get PATH NAME[SLICE] [GLOB...]\nTry: coffer get --help\n"),
+    (["get", "f"], "coffer get: say which tensor, NAME or NAME[SLICE], or which ones: --filter GLOB -o FILE\nTry: coffer get --help\n"),
     (["meta", "f", "--set", "novalue"],
      'coffer meta: --set needs KEY=VALUE, and "novalue" has no =; to remove a key: --unset\nTry: coffer meta --help\n'),
     (["meta", "f", "--recover", "--set", "a=b"],
@@ -123,7 +123,7 @@ def test_help_of_each_command(command):
     (["hash", "f", "-o", ""], "coffer hash: the output file has an empty name\nTry: coffer hash --help\n"),
     (["stats", "f", "--plot", ""], "coffer stats: the output file has an empty name\nTry: coffer stats --help\n"),
     (["meta", "f", "-f"],
-     "coffer meta: --follow-links needs --set, --unset, --rewrite, --recover or --fix\nTry: coffer meta --help\n"),
+     "coffer meta: --force needs --set, --unset, --rewrite, --recover or --fix\nTry: coffer meta --help\n"),
 ])
 def test_wrong_usage(arguments, message):
     result = coffer(*arguments)
@@ -677,8 +677,8 @@ def test_get_by_the_name_that_ls_shows(tmp_path):
     ("wte.weigth", 'no tensor "wte.weigth"; did you mean "wte.weight"?'),
     ("weight", 'no tensor "weight"; did you mean "wte.weight"?'),
     ("h.0.bais[0]", 'no tensor "h.0.bais"; did you mean "h.0.bias"?'),
-    ("nothing.like.it", 'no tensor "nothing.like.it"; coffer ls shows all names'),
-    ("", 'no tensor ""; coffer ls shows all names'),
+    ("nothing.like.it", 'no tensor "nothing.like.it"; coffer ls shows the names'),
+    ("", 'no tensor ""; coffer ls shows the names'),
 ])
 def test_get_of_no_tensor_suggests(model, argument, message):
     result = coffer("get", model, argument)

@@ -170,8 +170,8 @@ def test_extracted_and_merged_again(both, options):
 
 def test_only_what_is_selected(both):
     folder, _, _ = both
-    told, tensors, _ = extract(folder / "a", folder / "base.safetensors", folder / "tuned.safetensors", "--rank", 4, "--select",
-                               "*q.*", "--select", "*norm.weight")
+    told, tensors, _ = extract(folder / "a", folder / "base.safetensors", folder / "tuned.safetensors", "--rank", 4, "--filter",
+                               "*q.*", "--filter", "*norm.weight")
     assert set(told) == {"h.q.weight", "h.q.bias", "h.norm.weight"} and len(tensors) == 4
 
 
@@ -244,14 +244,14 @@ def test_integers_that_differ(tmp_path):
     base = {"l.weight": entry(numbers(30, 40)), "ids": ("I64", [1], bytes(8))}
     paths = pair_of(tmp_path, base, {"l.weight": entry(numbers(30, 40)), "ids": ("I64", [1], bytes(7) + b"1")})
     assert 'tensor "ids" is I64' in refused(tmp_path, *paths, "--rank", 4)
-    assert set(extract(tmp_path / "a", *paths, "--rank", 4, "--select", "l.*")[0]) == {"l.weight"}
+    assert set(extract(tmp_path / "a", *paths, "--rank", 4, "--filter", "l.*")[0]) == {"l.weight"}
 
 
 def test_nothing_to_extract(tmp_path):
     arrays = {"l.weight": entry(numbers(30, 40)), "l.bias": entry(numbers(30))}
     paths = pair_of(tmp_path, arrays, arrays | {"l.bias": entry(numbers(30))})
     assert "there is no adapter to extract" in refused(tmp_path, *paths, "--rank", 4)
-    assert "no tensor matches what is selected" in refused(tmp_path, *paths, "--rank", 4, "--select", "x")
+    assert "no tensor matches what is selected" in refused(tmp_path, *paths, "--rank", 4, "--filter", "x")
 
 
 def test_matrices_beyond_the_range_of_f16(tmp_path):

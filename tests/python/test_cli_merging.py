@@ -340,7 +340,7 @@ def test_a_part_of_an_adapter_for_several_models(small):
                for prefix in ("lora_unet_model", "lora_te_text") for part, shape in (("down", (4, 10)), ("up", (6, 4)))}
     adapter = make(folder / "lora.safetensors", tensors)
     assert "2 of the adapter's tensors have no place" in refused(folder, adapter)
-    found = merged(folder, adapter, "--select", "lora_unet_*")
+    found = merged(folder, adapter, "--filter", "lora_unet_*")
     assert [name for name, values in arrays.items() if found[name].tobytes() != values.tobytes()] == ["model.h.0.q.weight"]
 
 
@@ -657,7 +657,7 @@ def test_words_that_make_no_sense(small):
     assert "needs a number" in refused(folder, adapter, "--scale", "nan", codes=[2])
     assert "needs a number" in refused(folder, adapter, "--scale", "1x", codes=[2])
     assert "2 --scale for 1 adapters" in refused(folder, adapter, "--scale", "1", "--scale", "1", codes=[2])
-    assert "no tensor of the adapter matches" in refused(folder, adapter, "--select", "nothing*")
+    assert "no tensor of the adapter matches" in refused(folder, adapter, "--filter", "nothing*")
     run("merge-lora", base, adapter, "-o", base, "-f", code=3)
     run("merge-lora", base, adapter, "-o", adapter / "adapter_model.safetensors", "-f", code=3)
     assert "missing" in refused(folder, folder / "missing", codes=[3])

@@ -134,7 +134,7 @@ def test_a_file_that_is_missing():
         assert model.err.path.decode() == server.url("/model-00002-of-00003.safetensors")
 
 
-@pytest.mark.parametrize("name", ["../m.safetensors", "http://127.0.0.1:1/m.safetensors", "//evil/m", "%2e%2e%2fm", "a/b"])
+@pytest.mark.parametrize("name", ["../m.safetensors", "http://127.0.0.1:1/m.safetensors", "//evil/m", "%2e%2e%2fm", "a/../b"])
 def test_names_in_an_index_lead_nowhere_else(name):
     files = {INDEX: json.dumps({"weight_map": {"a": name}}).encode()}
     with serve(files) as server, Model(server.url("/" + INDEX)) as model:
@@ -149,6 +149,14 @@ def test_a_name_that_has_to_be_escaped():
         with Model(server.url("/" + INDEX)) as model:
             assert model.code == "OK", model.message
             assert model.read("t0") == body
+
+
+def test_a_name_may_lead_below_the_index():
+    content, body = file_with_header(500, 1, 100)
+    files = {"/" + INDEX: json.dumps({"weight_map": {"t0": "shards/a/m.safetensors"}}).encode(), "/shards/a/m.safetensors": content}
+    with Server(files) as server, Model(server.url("/" + INDEX)) as model:
+        assert model.code == "OK", model.message
+        assert model.read("t0") == body
 
 
 def test_an_index_that_is_too_large():

@@ -9,10 +9,12 @@ import base64
 import html.parser
 import json
 import os
+import random
 import shutil
 import struct
 import subprocess
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,14 @@ def run(*arguments, **options):
     return subprocess.run([CLI, "report", *map(str, arguments)], capture_output=True, check=False, timeout=60, **options)
 
 
+def unpacked(text):
+    """What a browser makes of a header: base64, then a raw deflate stream that ends with its last byte."""
+    stream = zlib.decompressobj(-15)
+    content = stream.decompress(base64.b64decode(text, validate=True)) + stream.flush()
+    assert stream.eof and not stream.unused_data
+    return content
+
+
 def report_of(content):
     """The JSON of a report, after looking that the page is around it and that nothing else came into the page."""
     assert content.startswith(BEFORE) and content.endswith(AFTER)
@@ -71,7 +81,7 @@ def report_of(content):
     assert [tag for tag, _ in parsed.tags] == ["script"]
     assert json.loads(parsed.texts[0]) == json.loads(inner)
     report = json.loads(inner)
-    assert list(report) == ["version", "name", "files", "index"] and report["version"] == 1
+    assert list(report) == ["version", "name", "files", "index"] and report["version"] == 2
     return report
 
 
@@ -107,7 +117,7 @@ def test_a_report_has_the_headers_own_bytes(vector, page):
     content = vector.read_bytes()
     (file,) = report_of(done.stdout)["files"]
     assert file["name"] == vector.name and file["size"] == len(content)
-    header = base64.b64decode(file["header"], validate=True)
+    header = unpacked(file["header"])
     assert len(header) == json.loads(opened.stdout)[0]["data_offset"] and content.startswith(header)
 
 
@@ -121,11 +131,11 @@ def test_a_model_of_several_files_has_its_index(page, tmp_path):
     for model in (folder, folder / INDEX):
         report = made(page, model)
         assert report["name"] == model.name
-        assert base64.b64decode(report["index"]["text"]) == files[INDEX] and report["index"]["name"] == INDEX
+        assert unpacked(report["index"]["text"]) == files[INDEX] and report["index"]["name"] == INDEX
         assert [file["name"] for file in report["files"]] == sorted(name for name in files if name != INDEX)
         for file in report["files"]:
             content = files[file["name"]]
-            assert base64.b64decode(file["header"]) == header_of(content) and file["size"] == len(content)
+            assert unpacked(file["header"]) == header_of(content) and file["size"] == len(content)
     # Without its index they are a model still.
     (folder / INDEX).unlink()
     report = made(page, folder)
@@ -153,7 +163,7 @@ def test_a_long_header_is_whole(page, tmp_path):
     done = run(tmp_path / "m.safetensors", "--page", page, "-o", tmp_path / "r.html")
     assert done.returncode == 0 and b"20,000 tensors" in done.stderr and done.stdout == b""
     (file,) = report_of((tmp_path / "r.html").read_bytes())["files"]
-    assert base64.b64decode(file["header"]) == content
+    assert unpacked(file["header"]) == content
 
 
 def test_a_report_follows_the_umask_and_replaces_a_file_when_it_is_complete(page, tmp_path):
@@ -200,8 +210,8 @@ def test_hostile_names_of_tensors_and_keys_stay_in_base64(name, page, tmp_path):
     (tmp_path / "m.safetensors").write_bytes(content)
     (tmp_path / INDEX).write_text(json.dumps({"metadata": {name: name}, "weight_map": {name: "m.safetensors"}}, ensure_ascii=False))
     report = made(page, tmp_path / INDEX)
-    assert base64.b64decode(report["files"][0]["header"]) == header_of(content)
-    assert base64.b64decode(report["index"]["text"]) == (tmp_path / INDEX).read_bytes()
+    assert unpacked(report["files"][0]["header"]) == header_of(content)
+    assert unpacked(report["index"]["text"]) == (tmp_path / INDEX).read_bytes()
 
 
 # ---- URLs -------------------------------------------------------------------------------------------------------------
@@ -225,7 +235,7 @@ def test_a_header_beyond_the_first_answer_takes_one_request_more(length, request
         assert len(server.log) == requests
         read = sum(request.range[1] - request.range[0] + 1 for request in server.log)
         assert read < 2 * FIRST
-    assert base64.b64decode(report["files"][0]["header"]) == header_of(content)
+    assert unpacked(report["files"][0]["header"]) == header_of(content)
 
 
 def test_a_model_behind_a_url_takes_a_request_for_each_file(page):
@@ -255,6 +265,40 @@ def test_long_headers_behind_urls_are_read_at_the_same_time(page):
         report = made(page, server.url("/" + INDEX))
         assert len(server.log) == 1 + 3 * 24
     assert [file["name"] for file in report["files"]] == sorted(name for name in files if name != INDEX)
+
+
+# ---- How large it is --------------------------------------------------------------------------------------------------
+
+
+def test_92000_tensors_make_a_small_report(tmp_path):
+    """With the page that comes with the sources, names and sizes as those of DeepSeek-V3 are."""
+    header, offset = {}, 0
+    for layer in range(60):
+        for expert in range(256):
+            for part in ("gate_proj", "up_proj", "down_proj"):
+                name = f"model.layers.{layer}.mlp.experts.{expert}.{part}.weight"
+                for suffix, dtype, shape, size in (("", "F8_E4M3", [2048, 7168], 2048 * 7168), ("_scale_inv", "F32", [16, 56], 16 * 56 * 4)):
+                    header[name + suffix] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + size]}
+                    offset += size
+    content = model_bytes(header)
+    with open(tmp_path / "m.safetensors", "wb") as file:
+        file.write(content)
+        file.truncate(len(content) + offset)
+    done = run(tmp_path / "m.safetensors", "--page", SOURCE / "cli/page.html")
+    assert len(header) == 92160 and len(done.stdout) < 2_000_000
+    (text,) = (text for text in Scripts(done.stdout.decode()).texts if text.startswith('{"version"'))
+    assert unpacked(json.loads(text)["files"][0]["header"]) == content
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_header_comes_back(seed, page, tmp_path):
+    """Names of every kind of text: random, repeated, of two letters, far apart, of one length and of very many."""
+    source = random.Random(seed)
+    alphabet = ["ab", "0123456789.", "abcdefghijklmnopqrstuvwxyz_", "\u00e4\u4e2d x"][seed % 4]
+    names = {"".join(source.choices(alphabet, k=source.choice([1, 2, 3, 40, 258, 259, 3000]))) for _ in range(source.choice([1, 2, 700]))}
+    content = model_bytes({name: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for name in names})
+    (tmp_path / "m.safetensors").write_bytes(content)
+    assert unpacked(made(page, tmp_path / "m.safetensors")["files"][0]["header"]) == content
 
 
 # ---- The page that is built in ----------------------------------------------------------------------------------------

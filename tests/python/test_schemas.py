@@ -20,7 +20,7 @@ CLI = os.environ["COFFER_CLI"]
 FOLDER = ROOT / "docs/schemas"
 SCHEMAS = Schemas(FOLDER)
 SHARED = {"common", "rewrite"}
-ALIASES = {"show": "info", "cat": "get"}
+ALIASES = {"show": "info", "cat": "get", "inspect": "info", "dump": "ls", "tree": "ls", "validate": "check"}
 
 
 def commands_with(option):
@@ -95,7 +95,8 @@ LINES = [
     "extract-lora model.safetensors cast.safetensors -o extracted --rank 2 -n", "report model.safetensors -o r.html --page page.html",
     "pack model.safetensors -o packed.safetensors", "unpack packed.safetensors -o unpacked.safetensors", "info packed.safetensors",
     "pack several/two -o packed", "info packed", f"ls {ROOT}/tests/vectors/packed/ok__bf16_raw_huff.safetensors",
-    "add-lora adapters/one adapters/one -o added -n",
+    "add-lora adapters/one adapters/one -o added -n", "ls model.safetensors types.safetensors", "info --fit 24GB language",
+    "fetch model.safetensors -o fetched",
 ]
 
 

@@ -83,6 +83,25 @@ static void names_end_where_their_length_says(void **state)
     assert_false(coffer_match("a", "a\0b", 3));
 }
 
+static void a_list_takes_what_matches_and_is_not_excluded(void **state)
+{
+    (void)state;
+    static const char *const both[] = { "!*.bias", "h.*", "wte.*" };
+    static const char *const excluding[] = { "!*.bias", "!h.*" };
+    static const char *const literal[] = { "\\!a", "[!!]b" };
+    assert_true(coffer_match_list(both, 3, "h.0.weight", 10));
+    assert_true(coffer_match_list(both, 3, "wte.weight", 10));
+    assert_false(coffer_match_list(both, 3, "h.0.bias", 8)); /* whatever the order */
+    assert_false(coffer_match_list(both, 3, "lm_head", 7));
+    assert_true(coffer_match_list(excluding, 2, "lm_head", 7));
+    assert_false(coffer_match_list(excluding, 2, "lm_head.bias", 12));
+    assert_false(coffer_match_list(excluding, 2, "h.0", 3));
+    assert_true(coffer_match_list(literal, 2, "!a", 2));
+    assert_true(coffer_match_list(literal, 2, "ab", 2));
+    assert_false(coffer_match_list(literal, 2, "!b", 2));
+    assert_true(coffer_match_list(NULL, 0, "anything", 8));
+}
+
 static void an_index_is_told_by_its_name(void **state)
 {
     (void)state;
@@ -102,6 +121,7 @@ int main(void)
         cmocka_unit_test(patterns_match_whole_names),
         cmocka_unit_test(a_prepared_pattern_means_the_same),
         cmocka_unit_test(names_end_where_their_length_says),
+        cmocka_unit_test(a_list_takes_what_matches_and_is_not_excluded),
         cmocka_unit_test(an_index_is_told_by_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -342,7 +342,11 @@ static void names_of_files_lead_nowhere_else(void **state)
         "..",
         ".",
         "",
-        "a/b.safetensors",
+        "a/../b.safetensors",
+        "a//b.safetensors",
+        "a/./b.safetensors",
+        "a/",
+        "a/..%2fb",
         "a\\\\b.safetensors",
         "..\\\\x",
         "http://example.org/x",
@@ -375,7 +379,8 @@ static void names_of_files_lead_nowhere_else(void **state)
     assert_open_fails(text, COFFER_ERR_SHARD_NAME, 21, INDEX);
     /* What only looks like an attack is the plain name of a file. */
     static const char *const fine[] = { "...",  "..x",         "100%", "%zz", "a%20b", "%",
-                                        "x.%2", "\xC3\xA4%ff", " ",    "~",   "x?y#z" };
+                                        "x.%2", "\xC3\xA4%ff", " ",    "~",   "x?y#z", "below/x" };
+    assert_int_equal(mkdir(work_path("below"), 0700), 0);
     for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
         write_shard(fine[i], third_specs, 1);
         snprintf(text, sizeof text, "{\"weight_map\": {\"c.weight\": \"%s\"}}", fine[i]);
@@ -384,6 +389,8 @@ static void names_of_files_lead_nowhere_else(void **state)
         assert_string_equal(coffer_shard_path(model, 0), work_path(fine[i]));
         coffer_close(model);
     }
+    assert_int_equal(remove(work_path("below/x")), 0);
+    assert_int_equal(rmdir(work_path("below")), 0);
 }
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */

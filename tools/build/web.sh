@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the page, one file of HTML: build/web/index.html. With `check` also lints and tests it.
+# Builds the page, one file of HTML: build/web/index.html. With `check` also lints and tests it, and compares its sources with those of
+# cli/page.html, which is for builds without Node; `prebuilt` replaces that.
 #
-#   tools/build/web.sh build|check
+#   tools/build/web.sh build|check|prebuilt
 #
 # Uses no network: tools/build/setup.sh web installed what web/package-lock.json and bindings/js/package-lock.json pin. The package
 # that the page is made with, bindings/js/dist, is built when it is missing or older than its sources.
@@ -33,7 +34,19 @@ say "building, by node $(node --version)"
 node_modules/.bin/tsc -p .
 node scripts/build.mjs
 
+sources_of() {
+    grep -o 'name="coffer-sources" content="[0-9a-f]*"' "$1"
+}
+
+if [ "${1:-build}" = prebuilt ]; then
+    cp ../build/web/index.html ../cli/page.html
+fi
+
 if [ "${1:-build}" = check ]; then
+    if [ "$(sources_of ../build/web/index.html)" != "$(sources_of ../cli/page.html)" ]; then
+        echo 'web: cli/page.html is not of these sources: tools/build/web.sh prebuilt' >&2
+        exit 1
+    fi
     say 'the same again'
     node scripts/build.mjs ../build/web/again.html
     cmp ../build/web/index.html ../build/web/again.html

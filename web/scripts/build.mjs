@@ -8,8 +8,8 @@
  * The policy names the script and the style by their hashes, so nothing else that gets into the page can run.
  */
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "vite";
@@ -78,6 +78,20 @@ function inPage(/** @type {string} */ code) {
 
 const hash = (/** @type {string} */ text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
+/** A digest of what the page is made of, by which the one that comes with the sources is known to be of them. */
+function sourcesOf(/** @type {string[]} */ folders) {
+  const digest = createHash("sha256");
+  const files = folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.parentPath.includes("generated"))
+      .map((entry) => join(entry.parentPath, entry.name)),
+  );
+  for (const file of [...files, join(here, "index.html")].sort()) {
+    digest.update(`${relative(here, file)}\0`).update(readFileSync(file));
+  }
+  return digest.digest("hex");
+}
+
 const worker = await bundle("src/worker/main.ts");
 const main = await bundle("src/main.tsx", [made("worker", worker.script), made("errors", errors(join(here, "..")))]);
 const { style } = main;
@@ -96,6 +110,7 @@ const policy = [
 ].join("; ");
 const icon = `data:image/svg+xml,${encodeURIComponent(readFileSync(join(here, "src/icon.svg"), "utf8").trim())}`;
 const texts = {
+  SOURCES: sourcesOf([join(here, "src"), join(here, "scripts"), join(here, "../bindings/js/src")]),
   POLICY: policy,
   ICON: icon,
   STYLE: style,
@@ -105,7 +120,7 @@ const texts = {
 };
 // White space around the script would be part of what is hashed.
 const page = readFileSync(join(here, "index.html"), "utf8").replace(
-  /\s*%(POLICY|ICON|STYLE|SCRIPT|VERSION|LICENCES)%\s*/g,
+  /\s*%(POLICY|SOURCES|ICON|STYLE|SCRIPT|VERSION|LICENCES)%\s*/g,
   (_, name) => texts[name],
 );
 if (page.split("<!--coffer-report-->").length !== 2) {

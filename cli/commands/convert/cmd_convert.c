@@ -84,7 +84,7 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
     CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,         CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_RAW,        CLI_OPTION_PACKED,       CLI_OPTION_CONSTANTS,      CLI_OPTION_ARCH,
-    CLI_OPTION_SIDECAR,    CLI_OPTION_SELECT,
+    CLI_OPTION_SIDECAR,
 };
 
 /* Of these, what also says something of a file of another program that is written. */
@@ -115,6 +115,10 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
         }
         if (exports && option->id == CLI_OPTION_DIGEST) {
             return cli_usage_error(app, "files of other programs have no place for digests");
+        }
+        if (exports && option->id == CLI_OPTION_FILTER) {
+            return cli_usage_error(app, "files of other programs are written of whole models: first coffer get MODEL "
+                                        "--filter GLOB -o FILE.safetensors");
         }
         if (!exports && option->id == CLI_OPTION_TENSOR) {
             return cli_usage_error(app, "--tensor is for npz, npy and pt; coffer split makes smaller files of tensors");
@@ -159,20 +163,32 @@ static int run_export(cli *app, const cli_arguments *arguments, coffer_export_fo
     return convert_export(app, arguments, format, model);
 }
 
-/* --dtype: every float is cast. `rule` is borrowed by the options. */
-static int read_cast(cli *app, const cli_arguments *arguments, coffer_rewrite_options *options,
-                     coffer_rewrite_rule *rule)
+/* What becomes of a file of tensors: what the filter takes stays, and --dtype casts every float of it. */
+typedef struct convert_rules {
+    coffer_rewrite_rule rules[2];
+    cli_filter filter;
+} convert_rules;
+
+/* The rules are borrowed by the options. Free the filter in any case. */
+static int read_rules(cli *app, const cli_arguments *arguments, coffer_rewrite_options *options, convert_rules *read)
 {
     const char *dtype = cli_value(arguments, CLI_OPTION_DTYPE);
+    if (!cli_filter_init(&read->filter, app, arguments, SIZE_MAX)) {
+        return CLI_EXIT_UNREADABLE;
+    }
+    options->rules = read->rules;
+    if (read->filter.count > 0) {
+        read->rules[options->rule_count++] = (coffer_rewrite_rule){ .kind = COFFER_REWRITE_KEEP, .pattern = "*" };
+        options->select = read->filter.patterns;
+        options->select_count = read->filter.count;
+    }
     if (dtype == NULL) {
         return CLI_EXIT_OK;
     }
-    *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, cli_rewrite_dtype(dtype), NULL, NULL };
-    options->rules = rule;
-    options->rule_count = 1;
+    const coffer_dtype to = cli_rewrite_dtype(dtype);
+    read->rules[options->rule_count++] = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, to, NULL, NULL };
     options->ignore_unmatched = true;
-    return rule->dtype != COFFER_UNKNOWN_DTYPE ? CLI_EXIT_OK
-                                               : cli_usage_error(app, "--dtype needs " CLI_REWRITE_DTYPES);
+    return to != COFFER_UNKNOWN_DTYPE ? CLI_EXIT_OK : cli_usage_error(app, "--dtype needs " CLI_REWRITE_DTYPES);
 }
 
 /* The output's format is decided before PATH is opened, which may be a download. */
@@ -208,15 +224,17 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     if (!opened && convert_may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
     }
-    coffer_rewrite_rule cast;
+    convert_rules rules = { .filter = { 0 } };
     options.unplaced = true;
     int code = check_own_format(app, arguments, false);
-    code = code == CLI_EXIT_OK ? read_cast(app, arguments, &options, &cast) : code;
-    if (code != CLI_EXIT_OK) {
+    code = code == CLI_EXIT_OK ? read_rules(app, arguments, &options, &rules) : code;
+    if (code == CLI_EXIT_OK) {
+        code = cli_rewrite_model(app, arguments, &options, "", model);
+    } else {
         coffer_close(model);
-        return code;
     }
-    return cli_rewrite_model(app, arguments, &options, "", model);
+    cli_filter_free(&rules.filter);
+    return code;
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
@@ -229,7 +247,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     CLI_OPTION_ROW_DIGEST,
     { CLI_OPTION_DTYPE, 0, "dtype", "DTYPE", "of a file of tensors: cast its floats, as coffer cast", NULL },
     { CLI_OPTION_ROOT, 0, "root", "PART", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
-    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose new names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only tensors whose new names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },
     { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers among the tensors: skip or metadata", "skip|metadata" },
     { CLI_OPTION_STRIP_PREFIX, 0, "strip-prefix", "PREFIX", "remove this from the beginning of names: module.", NULL },

@@ -3,6 +3,7 @@
 #ifndef COFFER_CLI_CONVERT_H
 #define COFFER_CLI_CONVERT_H
 
+#include "cli_filter.h"
 #include "cli_import.h"
 #include "cli_model_folder.h"
 
@@ -21,8 +22,8 @@ typedef struct conversion {
     cli_import opened;          /* of all of them */
     cli_import *more;           /* those after the first, as many as were opened so far */
     size_t more_count;
-    const char **patterns; /* of --select; or NULL */
-    size_t file_count;     /* that were written */
+    cli_filter filter;
+    size_t file_count; /* that were written */
     bool sharded;
     bool verified;
     double started;

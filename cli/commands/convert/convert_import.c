@@ -59,12 +59,10 @@ static int read_wants(conversion *run, const cli_arguments *arguments, coffer_im
     wants->packed = cli_given(arguments, CLI_OPTION_PACKED);
     wants->constants = cli_given(arguments, CLI_OPTION_CONSTANTS);
     wants->blocks_as = read_blocks(cli_which(arguments, CLI_OPTION_DEQUANTIZE));
-    run->patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &wants->select_count);
-    wants->select = run->patterns;
-    if (run->patterns == NULL) {
-        return cli_fail_memory(app, run->path);
-    }
-    return CLI_EXIT_OK;
+    const bool filtered = cli_filter_init(&run->filter, app, arguments, SIZE_MAX);
+    wants->select = run->filter.patterns;
+    wants->select_count = run->filter.count;
+    return filtered ? CLI_EXIT_OK : CLI_EXIT_UNREADABLE;
 }
 
 /* What the writer is to do; none of it matters to the reader. */
@@ -367,6 +365,6 @@ int convert_import(cli *app, const cli_arguments *arguments, coffer_format forma
     }
     cli_model_folder_close(&run.folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
     free(run.more);
-    free((void *)run.patterns);
+    cli_filter_free(&run.filter);
     return code;
 }

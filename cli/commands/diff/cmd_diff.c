@@ -56,7 +56,7 @@ static int match(diff *d)
         const coffer_tensor *a = coffer_at(d->a, i);
         const coffer_tensor *same = coffer_find(d->b, a->name, a->name_len);
         const coffer_tensor *b = same != NULL ? same : diff_tied(d->a, a, d->b);
-        if (!cli_filter_takes(d->arguments, a->name, a->name_len)) {
+        if (!cli_filter_takes(&d->filter, a)) {
             continue;
         }
         if (b != NULL) {
@@ -67,7 +67,7 @@ static int match(diff *d)
     }
     for (size_t i = 0; i < coffer_count(d->b); i++) {
         const coffer_tensor *b = coffer_at(d->b, i);
-        if (!cli_filter_takes(d->arguments, b->name, b->name_len) || coffer_find(d->a, b->name, b->name_len) != NULL) {
+        if (!cli_filter_takes(&d->filter, b) || coffer_find(d->a, b->name, b->name_len) != NULL) {
             continue;
         }
         const coffer_tensor *a = diff_tied(d->b, b, d->a);
@@ -102,7 +102,7 @@ uint64_t diff_numbers_of(const diff_pair *pair)
 /* With a filter the question is about tensors, and with a threshold about distances. */
 static size_t show_metadata(const diff *d)
 {
-    if (cli_given(d->arguments, CLI_OPTION_FILTER)) {
+    if (d->filter.count > 0) {
         return 0;
     }
     const size_t count = diff_show_metadata(d);
@@ -146,14 +146,14 @@ static void tell_no_difference(const diff *d)
         cli_remark(d->app, "no difference in the headers of %zu tensor%s; no data were read", d->pair_count, plural);
     } else {
         cli_remark(d->app, "no difference in %zu tensor%s%s", d->pair_count, plural,
-                   cli_given(d->arguments, CLI_OPTION_FILTER) ? "" : " and the metadata");
+                   d->filter.count > 0 ? "" : " and the metadata");
     }
 }
 
 /* What compares nothing must not pass for a comparison without differences. */
 static int fail_no_match(const diff *d)
 {
-    cli_say(d->app, "no tensor of either file matches \"%s\"", cli_value(d->arguments, CLI_OPTION_FILTER));
+    cli_say(d->app, "no tensor of either file matches \"%s\"", d->filter.patterns[d->filter.count - 1]);
     return CLI_EXIT_UNREADABLE;
 }
 
@@ -162,8 +162,7 @@ static int compare(diff *d)
     const int says = diff_record_says(d->a, d->b);
     size_t count = 0;
     int code = match(d);
-    if (code == CLI_EXIT_OK && cli_given(d->arguments, CLI_OPTION_FILTER) &&
-        d->pair_count + d->only_a_count + d->only_b_count == 0) {
+    if (code == CLI_EXIT_OK && d->filter.count > 0 && d->pair_count + d->only_a_count + d->only_b_count == 0) {
         return fail_no_match(d);
     }
     if (code == CLI_EXIT_OK) {
@@ -226,6 +225,10 @@ static int run_diff(cli *app, const cli_arguments *arguments)
     if (code != CLI_EXIT_OK) {
         return code;
     }
+    if (!cli_filter_init(&d.filter, app, arguments, SIZE_MAX)) {
+        cli_filter_free(&d.filter);
+        return CLI_EXIT_UNREADABLE;
+    }
     d.a = cli_open(app, d.path_a, false, &code);
     d.b = d.a != NULL ? cli_open(app, d.path_b, false, &code) : NULL;
     if (d.b != NULL) {
@@ -234,6 +237,7 @@ static int run_diff(cli *app, const cli_arguments *arguments)
         /* Exit code 1 says that two files differ, so one that is none is a failure like any other. */
         code = CLI_EXIT_UNREADABLE;
     }
+    cli_filter_free(&d.filter);
     free(d.only_b);
     free(d.only_a);
     free(d.pairs);
@@ -245,7 +249,7 @@ static int run_diff(cli *app, const cli_arguments *arguments)
 static const cli_option DIFF_OPTIONS[] = {
     { CLI_OPTION_HEADER, 0, "header", NULL, "compare dtypes, shapes and metadata only; read no data", NULL },
     { CLI_OPTION_SUMMARY, 0, "summary", NULL, "a line for each layer: norms, cosine, how much changed", NULL },
-    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only names that match, and no metadata; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only names that match, and no metadata; !GLOB leaves out; repeatable"),
     { CLI_OPTION_TOLERANCE, 0, "tolerance", "TOLERANCE", "numbers that differ by at most that much are equal", NULL },
     { CLI_OPTION_THRESHOLD, 0, "threshold", "NORM", "succeed while no layer's relative norm is larger", NULL },
     CLI_OPTION_ROW_JSON,

@@ -8,6 +8,7 @@
 #define COFFER_DIFF_H
 
 #include "cli_command.h"
+#include "cli_filter.h"
 #include "coffer.h"
 
 /* Tensors of one name. */
@@ -36,6 +37,7 @@ typedef struct diff {
     bool tolerant; /* a tolerance was given */
     double threshold;
     bool has_threshold;
+    cli_filter filter;
     bool header;  /* the data are not read */
     bool summary; /* layer by layer */
 } diff;

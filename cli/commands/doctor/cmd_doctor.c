@@ -67,7 +67,7 @@ static int check_html(cli *app, const cli_arguments *arguments, const char *html
         return CLI_EXIT_OK;
     }
     if (!cli_ends_in(html, ".html") && !cli_ends_in(html, ".htm")) {
-        return cli_usage_error(app, "--html writes a page, so that its name has to end in .html");
+        return cli_usage_error(app, "-o writes a page of HTML, so that its name has to end in .html");
     }
     return cli_publish_check(app, html, cli_given(arguments, CLI_OPTION_FORCE));
 }
@@ -148,7 +148,7 @@ static int look(doctor_view *view, coffer_doctor_options *options, const char *h
 
 static int run_doctor(cli *app, const cli_arguments *arguments)
 {
-    const char *html = cli_value(arguments, CLI_OPTION_HTML);
+    const char *html = cli_value(arguments, CLI_OPTION_OUTPUT);
     coffer_doctor_options options = COFFER_DOCTOR_OPTIONS_INIT;
     doctor_view view = { .app = app,
                          .path = arguments->names[0],
@@ -175,7 +175,7 @@ static const cli_option DOCTOR_OPTIONS[] = {
       NULL },
     { CLI_OPTION_AGAINST, 0, "against", "OTHER", "also compare the model with another one", NULL },
     { CLI_OPTION_STRICT, 0, "strict", NULL, "warnings are failures too", NULL },
-    { CLI_OPTION_HTML, 0, "html", "FILE", "also write what was found as a page of HTML", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "also write what was found as a page of HTML", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
@@ -187,7 +187,7 @@ static const cli_example DOCTOR_EXAMPLES[] = {
     { "coffer doctor hf://openai-community/gpt2", "before it is downloaded" },
     { "coffer doctor tuned --against base", "does it still fit what it was trained from?" },
     { "coffer doctor backup --against hf://openai-community/gpt2 --data", "is the copy the same, to the byte?" },
-    { "coffer doctor gpt2 --html gpt2.html", "a page to send to somebody" },
+    { "coffer doctor gpt2 -o gpt2.html", "a page to send to somebody" },
     { NULL, NULL },
 };
 

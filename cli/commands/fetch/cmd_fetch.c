@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer fetch URL: a model, or some tensors of it, from where it is into a folder. */
 #include "cli_command.h"
+#include "cli_filter.h"
 #include "cli_options.h"
 #include "cli_report.h"
 #include "fetch_download.h"
@@ -104,9 +105,10 @@ static int run_fetch(cli *app, const cli_arguments *arguments)
 static const cli_option FETCH_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "the folder to fetch into, made if missing; default: this one",
       NULL },
-    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only tensors whose names match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only tensors whose names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_REVISION, 0, "revision", "REVISION", "for a repository of the Hub: a branch, tag or commit", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace existing files", NULL },
+    CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
 
@@ -131,7 +133,11 @@ const cli_command cli_fetch = {
              "diffusers all parts are fetched, one after the other, each into a folder of its name.\n"
              "\n"
              "With --filter only those tensors are fetched, into files that have no others. Quote patterns: the\n"
-             "shell has patterns, too.\n",
+             "shell has patterns, too.\n"
+             "\n"
+             "JSON: path, output, done (\"written\" or \"nothing\"), tensors and their size in bytes; of a pipeline\n"
+             "an array of these, for each part that has weights. What fails has path and error (see coffer help\n"
+             "info).\n",
     .options = FETCH_OPTIONS,
     .examples = FETCH_EXAMPLES,
     .least_names = 1,

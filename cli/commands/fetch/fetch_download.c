@@ -2,6 +2,7 @@
 #include "fetch_download.h"
 
 #include "cli_files.h"
+#include "cli_filter.h"
 #include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -15,44 +16,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is fetched: the tensors that a pattern takes, or all. */
+/* What is fetched: the tensors that the filter takes, or all. */
 typedef struct fetch_choice {
     const coffer_tensor **tensors; /* to be freed; NULL: no memory */
     size_t count;
     bool all;
-    const char *idle; /* a pattern that takes nothing; NULL: there is none */
 } fetch_choice;
 
-static bool matches(const cli_choice *choice, const coffer_tensor *tensor)
+static fetch_choice choose(const coffer *model, const cli_filter *filter)
 {
-    return choice->option->id == CLI_OPTION_FILTER && coffer_match(choice->value, tensor->name, tensor->name_len);
-}
-
-static const char *idle_pattern(const fetch_choice *chosen, const cli_arguments *arguments)
-{
-    const char *idle = NULL;
-    for (size_t c = 0; c < arguments->choice_count; c++) {
-        const cli_choice *choice = &arguments->choices[c];
-        bool found = choice->option->id != CLI_OPTION_FILTER;
-        for (size_t i = 0; !found && i < chosen->count; i++) {
-            found = matches(choice, chosen->tensors[i]);
-        }
-        idle = found ? idle : choice->value;
-    }
-    return idle;
-}
-
-static fetch_choice choose(const coffer *model, const cli_arguments *arguments)
-{
-    fetch_choice chosen = { .all = !cli_given(arguments, CLI_OPTION_FILTER) };
+    fetch_choice chosen = { .all = filter->count == 0 };
     chosen.tensors = calloc(coffer_count(model) + 1, sizeof(const coffer_tensor *));
     for (size_t i = 0; chosen.tensors != NULL && i < coffer_count(model); i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
-        if (cli_filter_takes(arguments, tensor->name, tensor->name_len)) {
+        if (cli_filter_takes(filter, tensor)) {
             chosen.tensors[chosen.count++] = tensor;
         }
     }
-    chosen.idle = idle_pattern(&chosen, arguments);
     return chosen;
 }
 
@@ -77,7 +57,7 @@ static int guard_files(cli *app, const coffer *model, const char *url, const cha
 }
 
 /* What came. */
-static void report(cli *app, const fetch_choice *chosen, const char *folder, bool unchanged)
+static void report(cli *app, const char *url, const fetch_choice *chosen, const char *folder, bool unchanged)
 {
     char tensors[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
@@ -89,6 +69,15 @@ static void report(cli *app, const fetch_choice *chosen, const char *folder, boo
     cli_bytes_text(bytes, size);
     cli_remark_path(app, folder, "%s: %s tensor%s, %s", unchanged ? "all of it is there already" : "fetched", tensors,
                     chosen->count == 1 ? "" : "s", bytes);
+    if (app->json) {
+        cli_json_open(&app->out, '{', true);
+        cli_json_put_string(&app->out, "path", url);
+        cli_json_put_string(&app->out, "output", folder);
+        cli_json_put_string(&app->out, "done", unchanged ? "nothing" : "written");
+        cli_json_put_number(&app->out, "tensors", chosen->count);
+        cli_json_put_number(&app->out, "size", size);
+        cli_json_close(&app->out, '}');
+    }
 }
 
 static int download(cli *app, const coffer *model, const char *url, const fetch_choice *chosen, const char *folder,
@@ -110,7 +99,7 @@ static int download(cli *app, const coffer *model, const char *url, const fetch_
     if (status != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : url, &err);
     }
-    report(app, chosen, folder, unchanged);
+    report(app, url, chosen, folder, unchanged);
     return CLI_EXIT_OK;
 }
 
@@ -139,20 +128,33 @@ coffer_status fetch_open(coffer **model, const char *url, coffer_error *err)
     return cli_open_with(model, url, &options, err);
 }
 
-int fetch_download(cli *app, const coffer *model, const cli_arguments *arguments, const char *url, const char *folder)
+static int download_chosen(cli *app, const coffer *model, const cli_arguments *arguments, const char *url,
+                           const char *folder, const cli_filter *filter)
 {
-    int code = CLI_EXIT_OK;
-    const fetch_choice chosen = choose(model, arguments);
+    const char *idle = cli_filter_idle(filter, model);
+    if (idle != NULL) {
+        return cli_filter_fail(app, url, model, idle);
+    }
+    const fetch_choice chosen = choose(model, filter);
     if (chosen.tensors == NULL) {
-        code = cli_fail_memory(app, url);
-    } else if (chosen.idle != NULL) {
-        char shown[160];
-        coffer_escape(chosen.idle, strlen(chosen.idle), shown, sizeof shown);
-        cli_say_path(app, url, "no tensor matches the pattern \"%s\"; coffer ls shows the names", shown);
-        code = CLI_EXIT_NOT_CONFORMING;
+        return cli_fail_memory(app, url);
+    }
+    int code = CLI_EXIT_NOT_CONFORMING;
+    if (chosen.count == 0 && coffer_count(model) > 0) {
+        cli_say_path(app, url, "the filter leaves out every tensor");
     } else {
         code = download_into(app, model, url, &chosen, folder, cli_given(arguments, CLI_OPTION_FORCE));
     }
     free(chosen.tensors);
+    return code;
+}
+
+int fetch_download(cli *app, const coffer *model, const cli_arguments *arguments, const char *url, const char *folder)
+{
+    cli_filter filter;
+    const int code = cli_filter_init(&filter, app, arguments, SIZE_MAX)
+                         ? download_chosen(app, model, arguments, url, folder, &filter)
+                         : CLI_EXIT_UNREADABLE;
+    cli_filter_free(&filter);
     return code;
 }

@@ -295,14 +295,32 @@ static int download_part(const pipeline_job *job, size_t part)
     return code;
 }
 
+/* Of JSON, an array of what each part says. */
+static int download_parts(const pipeline_job *job)
+{
+    cli *app = job->app;
+    int code = CLI_EXIT_OK;
+    if (app->json) {
+        cli_json_open(&app->out, '[', true);
+    }
+    for (size_t i = 0; i < job->whole.count && code == CLI_EXIT_OK; i++) {
+        code = download_part(job, i);
+    }
+    if (app->json) {
+        cli_json_close(&app->out, ']');
+    }
+    return code;
+}
+
 static int download_all(const pipeline_job *job)
 {
     bool made = false;
     size_t written = 0;
     int code = cli_publish_folder(job->app, job->folder, &made);
-    for (size_t i = 0; i < job->whole.count && code == CLI_EXIT_OK; i++) {
-        code = download_part(job, i);
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
+    code = download_parts(job);
     for (size_t i = 0; i < job->file_count && code == CLI_EXIT_OK; i++) {
         if (!job->files[i].there) {
             code = write_file(job->app, &job->files[i]);

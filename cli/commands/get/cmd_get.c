@@ -2,6 +2,7 @@
 /* coffer get PATH NAME[SLICE]: a tensor, or a slice of it, as text or into a file. coffer get PATH GLOB... -o FILE: a file
    of some tensors. */
 #include "cli_files.h"
+#include "cli_filter.h"
 #include "cli_formats.h"
 #include "cli_guard.h"
 #include "cli_model_folder.h"
@@ -180,8 +181,21 @@ static coffer_format part_format(const cli_arguments *arguments, const char *out
 static bool is_part(const cli_arguments *arguments)
 {
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
-    return arguments->name_count > 2 || cli_given(arguments, CLI_OPTION_DRY_RUN) || cli_names_folder(output) ||
+    return arguments->name_count != 2 || cli_given(arguments, CLI_OPTION_DRY_RUN) ||
+           cli_given(arguments, CLI_OPTION_FILTER) || cli_names_folder(output) ||
            (strpbrk(arguments->names[1], "*?") != NULL && part_format(arguments, output) != COFFER_FORMAT_ANY);
+}
+
+static int choose_part(cli *app, const cli_arguments *arguments, const cli_filter *filter,
+                       coffer_rewrite_options *options)
+{
+    static const char *const all[] = { "*" };
+    const bool taking = filter->taking > 0;
+    const cli_rewrite_texts rules = { taking ? filter->patterns : all, taking ? filter->taking : 1,
+                                      cli_rewrite_read_keep };
+    options->select = filter->patterns + filter->taking;
+    options->select_count = filter->count - filter->taking;
+    return cli_rewrite_choose(app, arguments, &rules, options);
 }
 
 /* Tensors go to the new file as in any rewrite: from file to file, or from a URL by requests for what is wanted. */
@@ -199,14 +213,20 @@ static int get_part(cli *app, const cli_arguments *arguments)
     if (cli_given(arguments, CLI_OPTION_AS) || cli_given(arguments, CLI_OPTION_PARTIAL)) {
         return cli_usage_error(app, "--as and --partial are for one tensor; coffer cast converts a file");
     }
-    const cli_rewrite_texts rules = cli_rewrite_names(arguments, cli_rewrite_read_keep);
-    return cli_rewrite_choose(app, arguments, &rules, &options);
+    cli_filter filter;
+    const int code = cli_filter_init(&filter, app, arguments, 1) ? choose_part(app, arguments, &filter, &options)
+                                                                 : CLI_EXIT_UNREADABLE;
+    cli_filter_free(&filter);
+    return code;
 }
 
 /* ---- The whole ---- */
 
 static int run_get(cli *app, const cli_arguments *arguments)
 {
+    if (arguments->name_count == 1 && !cli_given(arguments, CLI_OPTION_FILTER)) {
+        return cli_usage_error(app, "say which tensor, NAME or NAME[SLICE], or which ones: --filter GLOB -o FILE");
+    }
     if (is_part(arguments)) {
         return get_part(app, arguments);
     }
@@ -249,7 +269,8 @@ static const cli_option GET_OPTIONS[] = {
     { CLI_OPTION_FORMAT, 0, "format", "FORMAT", "text (the default), json, npy, raw, safetensors or bintensors",
       "text|json|npy|raw|" CLI_VALUES_FORMATS },
     { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to nearest", "f32|f64|f16|bf16" },
-    { CLI_OPTION_ALL, 0, "all", NULL, "show every element", NULL },
+    CLI_OPTION_ROW_FILTER("with -o, all tensors whose names match; !GLOB leaves out; repeatable"),
+    { CLI_OPTION_ALL, 'a', "all", NULL, "show every element", NULL },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "of a file of several tensors: say what would be written", NULL },
     CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
@@ -271,7 +292,7 @@ const cli_command cli_get = {
     .alias = "cat",
     .run = run_get,
     .summary = "show or extract a tensor, a slice of it, or several",
-    .usage = "PATH NAME[SLICE] [GLOB...]",
+    .usage = "PATH [NAME[SLICE]] [GLOB...]",
     .about = "Shows the elements of a tensor. A slice in brackets is as in Python: indices, start:stop:step,\n"
              "negative ones, and ...; quote it, since the shell interprets brackets. Only what is shown is read.\n"
              "More than 1,000 elements are abbreviated in each dimension. Numbers are the shortest that read\n"
@@ -285,6 +306,6 @@ const cli_command cli_get = {
              "JSON: as of coffer align, without changes.\n",
     .options = GET_OPTIONS,
     .examples = GET_EXAMPLES,
-    .least_names = 2,
+    .least_names = 1,
     .most_names = SIZE_MAX,
 };

@@ -366,7 +366,7 @@ static int run_hash(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option HASH_OPTIONS[] = {
-    { CLI_OPTION_ALGORITHM, 'a', "algorithm", "NAME", "sha256, or xxh3 (128 bits): faster, only against accidents",
+    { CLI_OPTION_ALGORITHM, 0, "algorithm", "NAME", "sha256, or xxh3 (128 bits): faster, only against accidents",
       "sha256|xxh3" },
     { CLI_OPTION_CONTENT, 'c', "content", NULL, "the digest of a model's tensors, however they are stored", NULL },
     { CLI_OPTION_WRITE, 'w', "write", NULL, "record digests of the tensors inside each file", NULL },

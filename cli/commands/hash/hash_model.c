@@ -6,6 +6,7 @@
 #include "cli_files.h"
 #include "cli_guard.h"
 #include "cli_interrupt.h"
+#include "cli_models.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_report.h"
@@ -70,12 +71,16 @@ int hash_content(cli *app, const cli_arguments *arguments, coffer_algorithm algo
     if (app->json) {
         cli_json_open(&app->out, '[', true);
     }
-    for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
-        code = cli_worse(code, show_content(app, arguments->names[i], algorithm));
+    cli_models models;
+    const bool found = cli_models_find(app, arguments->names, arguments->name_count, &models);
+    for (size_t i = 0; found && i < models.count && !cli_interrupted(); i++) {
+        code = cli_worse(code, show_content(app, models.paths[i], algorithm));
     }
     if (app->json) {
         cli_json_close(&app->out, ']');
     }
+    code = cli_worse(code, models.code);
+    cli_models_free(&models);
     return code;
 }
 
@@ -150,11 +155,15 @@ int hash_record(cli *app, const cli_arguments *arguments, coffer_algorithm algor
     if (app->json) {
         cli_json_open(&app->out, '[', true);
     }
-    for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
-        code = cli_worse(code, record_path(app, arguments->names[i], algorithm, arguments));
+    cli_models models;
+    const bool found = cli_models_find(app, arguments->names, arguments->name_count, &models);
+    for (size_t i = 0; found && i < models.count && !cli_interrupted(); i++) {
+        code = cli_worse(code, record_path(app, models.paths[i], algorithm, arguments));
     }
     if (app->json) {
         cli_json_close(&app->out, ']');
     }
+    code = cli_worse(code, models.code);
+    cli_models_free(&models);
     return code;
 }

@@ -3,6 +3,7 @@
 #include "cli_columns.h"
 #include "cli_files.h"
 #include "cli_json.h"
+#include "cli_nearest.h"
 #include "cli_options.h"
 #include "cli_partial.h"
 #include "cli_quote.h"
@@ -205,11 +206,18 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
 {
     char stored[CLI_STORED_SIZE];
     const bool packed = cli_is_packed(selection->model);
-    cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize");
-    cli_put_text(out, tells_stored(selection) ? "\tstored" : "");
-    cli_put_text(out, has_files(selection) ? "\tfile\n" : "\n");
+    const bool files = selection->of_many || has_files(selection);
+    if (!selection->continued) {
+        cli_put_text(out, selection->of_many ? "path\t" : "");
+        cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize");
+        cli_put_text(out, tells_stored(selection) ? "\tstored" : "");
+        cli_put_text(out, files ? "\tfile\n" : "\n");
+    }
     for (size_t i = 0; i < selection->count && out->error == 0; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, selection->order[i]);
+        if (selection->of_many) {
+            cli_tsv_text(out, selection->path);
+        }
         cli_tsv_text_n(out, tensor->name, tensor->name_len);
         cli_tsv_text(out, coffer_tensor_dtype_name(tensor));
         cli_tsv_shape(out, tensor->shape, tensor->rank);
@@ -226,7 +234,7 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
         } else if (packed) {
             cli_tsv_number(out, coffer_tensor_stored_size(selection->model, tensor));
         }
-        if (has_files(selection)) {
+        if (files) {
             cli_tsv_text(out, file_of(selection, tensor));
         }
         cli_tsv_finish(out);
@@ -282,8 +290,20 @@ static void show_dtypes(cli *app, const ls_selection *selection)
 
 /* ---- The command ---- */
 
+static void head_path(cli_output *out, const ls_selection *selection)
+{
+    cli_put_text(out, selection->continued ? "\n" : "");
+    cli_put_style(out, CLI_BOLD);
+    cli_put_escaped(out, selection->path, strlen(selection->path), 0);
+    cli_put_style(out, CLI_PLAIN);
+    cli_put_text(out, ":\n");
+}
+
 static int show(cli *app, const cli_arguments *arguments, const ls_selection *selection, size_t limit)
 {
+    if (selection->of_many && !app->json && !app->tsv) {
+        head_path(&app->out, selection);
+    }
     if (cli_given(arguments, CLI_OPTION_TREE)) {
         return ls_show_tree(app, selection, limit);
     }
@@ -306,14 +326,19 @@ static int show(cli *app, const cli_arguments *arguments, const ls_selection *se
 }
 
 /* A pattern of whole names is not what everybody expects. */
-static void remark_no_match(cli *app, const char *path, const char *filter)
+static void remark_no_match(cli *app, const char *path, const cli_filter *filter)
 {
     char shown[256];
     char pattern[128];
     char word[8 * sizeof pattern];
-    coffer_escape(filter, strlen(filter), shown, sizeof shown);
-    const int len = snprintf(pattern, sizeof pattern, "*%s*", filter);
-    if (strpbrk(filter, "*?[") == NULL && (size_t)len < sizeof pattern) {
+    if (filter->taking == 0) {
+        cli_remark_path(app, path, "--filter leaves out all tensors");
+        return;
+    }
+    const char *last = filter->patterns[filter->taking - 1];
+    coffer_escape(last, strlen(last), shown, sizeof shown);
+    const int len = snprintf(pattern, sizeof pattern, "*%s*", last);
+    if (!cli_is_pattern(last) && (size_t)len < sizeof pattern) {
         cli_quote(pattern, (size_t)len, word, sizeof word);
         cli_remark_path(app, path, "no tensor is named \"%s\"; for names that contain it: --filter %s", shown, word);
     } else {
@@ -321,11 +346,20 @@ static void remark_no_match(cli *app, const char *path, const char *filter)
     }
 }
 
-static int list(cli *app, const cli_arguments *arguments, size_t limit)
+/* What is the same for every path. */
+typedef struct listing {
+    const cli_arguments *arguments;
+    cli_filter filter;
+    size_t limit;
+} listing;
+
+static int list(cli *app, const char *path, const listing *all)
 {
+    const cli_arguments *arguments = all->arguments;
     int code = CLI_EXIT_OK;
-    ls_selection selection = { .path = arguments->names[0] };
-    coffer *model = cli_open_partial(app, selection.path, cli_given(arguments, CLI_OPTION_PARTIAL), &code);
+    ls_selection selection = { .path = path, .of_many = arguments->name_count > 1 };
+    selection.continued = path != arguments->names[0];
+    coffer *model = cli_open_partial(app, path, cli_given(arguments, CLI_OPTION_PARTIAL), &code);
     if (model == NULL) {
         return code;
     }
@@ -333,18 +367,36 @@ static int list(cli *app, const cli_arguments *arguments, size_t limit)
     const bool lines = cli_given(arguments, CLI_OPTION_TREE);
     selection.model = model;
     selection.all_columns = cli_given(arguments, CLI_OPTION_LONG);
-    if (!ls_select(&selection, arguments, lines ? SIZE_MAX : limit)) {
-        code = cli_fail_memory(app, selection.path);
+    if (!ls_select(&selection, arguments, &all->filter, lines ? SIZE_MAX : all->limit)) {
+        code = cli_fail_memory(app, path);
     } else {
-        code = show(app, arguments, &selection, limit);
-        if (selection.total == 0 && cli_given(arguments, CLI_OPTION_FILTER) && coffer_count(model) > 0) {
-            remark_no_match(app, selection.path, cli_value(arguments, CLI_OPTION_FILTER));
+        code = show(app, arguments, &selection, all->limit);
+        if (selection.total == 0 && all->filter.count > 0 && coffer_count(model) > 0) {
+            remark_no_match(app, path, &all->filter);
         }
-        cli_stored_remark(app, selection.path, model);
-        code = cli_worse(code, cli_report_whole(app, selection.path, model));
+        cli_stored_remark(app, path, model);
+        code = cli_worse(code, cli_report_whole(app, path, model));
     }
     free(selection.order);
     coffer_close(model);
+    return code;
+}
+
+/* Of several paths each is headed by its name, and JSON is an array. */
+static int list_each(cli *app, const listing *all)
+{
+    const cli_arguments *arguments = all->arguments;
+    const bool many = arguments->name_count > 1;
+    int code = CLI_EXIT_OK;
+    if (many && app->json) {
+        cli_json_open(&app->out, '[', true);
+    }
+    for (size_t i = 0; i < arguments->name_count; i++) {
+        code = cli_worse(code, list(app, arguments->names[i], all));
+    }
+    if (many && app->json) {
+        cli_json_close(&app->out, ']');
+    }
     return code;
 }
 
@@ -367,13 +419,20 @@ static int run_ls(cli *app, const cli_arguments *arguments)
     if ((map || dtypes) && limit_text != NULL) {
         return cli_usage_error(app, "--limit is only for the list and --tree");
     }
+    if ((tree || map || dtypes) && app->tsv && arguments->name_count > 1) {
+        return cli_usage_error(app, "of --tree, --map and --dtypes, --tsv is for one path");
+    }
     if (map && cli_given(arguments, CLI_OPTION_PARTIAL)) {
         return cli_usage_error(app, "a map shows a whole file: --map and --partial exclude each other");
     }
     if (limit_text != NULL && !cli_read_count(limit_text, &limit)) {
         return cli_usage_error(app, "--limit needs a number");
     }
-    return list(app, arguments, limit);
+    listing all = { .arguments = arguments, .limit = limit };
+    const int code =
+        cli_filter_init(&all.filter, app, arguments, SIZE_MAX) ? list_each(app, &all) : CLI_EXIT_UNREADABLE;
+    cli_filter_free(&all.filter);
+    return code;
 }
 
 static const cli_option LS_OPTIONS[] = {
@@ -381,7 +440,7 @@ static const cli_option LS_OPTIONS[] = {
     { CLI_OPTION_TREE, 't', "tree", NULL, "a tree of names, with equal layers folded into one: layers.#", NULL },
     { CLI_OPTION_DTYPES, 0, "dtypes", NULL, "sums by dtype", NULL },
     { CLI_OPTION_MAP, 0, "map", NULL, "where in the file the header and the largest tensors are", NULL },
-    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only names that match; repeatable", NULL },
+    CLI_OPTION_ROW_FILTER("only names that match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_SORT, 0, "sort", "ORDER", "name, offset (the default) or size, the largest first",
       "name|offset|size" },
     { CLI_OPTION_LIMIT, 0, "limit", "N", "at most N lines", NULL },
@@ -395,6 +454,7 @@ static const cli_example LS_EXAMPLES[] = {
     { "coffer ls model.safetensors", "all tensors, in the order of the file" },
     { "coffer ls --tree model.safetensors", "the model's structure, layers folded" },
     { "coffer ls --sort size --limit 10 model.safetensors", "the ten largest" },
+    { "coffer ls a.safetensors b.safetensors", "those of two files" },
     { "coffer ls --filter '*.attn.*' --dtypes model.safetensors", "the size of attention, by dtype" },
     { NULL, NULL },
 };
@@ -403,16 +463,17 @@ const cli_command cli_ls = {
     .name = "ls",
     .run = run_ls,
     .summary = "list the tensors of a file: name, dtype, shape, size",
-    .usage = "PATH",
-    .about = "Lists a file's tensors, a line each; - is standard input. Control characters in names are shown\n"
-             "as \\x1b, and on a narrow terminal long names are shortened in the middle. A GLOB matches whole\n"
-             "names: * is any text, ? one character, [a-z] one of a set. --sort name is natural: layer 2 comes\n"
-             "before layer 10.\n"
+    .usage = "PATH...",
+    .about = "Lists a file's tensors, a line each; - is standard input. Of several paths each has its name above\n"
+             "its tensors; with --tsv it is the first column, and JSON is an array. Control characters in names\n"
+             "are shown as \\x1b, and on a narrow terminal long names are shortened in the middle. A GLOB matches\n"
+             "whole names: * is any text, ? one character, [a-z] one of a set. --sort name is natural: layer 2\n"
+             "comes before layer 10.\n"
              "\n"
              "--tree folds the numbers in names where shapes and dtypes agree: \"q_proj × 80\" below \"layers.#\"\n"
              "are 80 tensors. Where they do not agree, it says which numbers a line stands for.\n",
     .options = LS_OPTIONS,
     .examples = LS_EXAMPLES,
     .least_names = 1,
-    .most_names = 1,
+    .most_names = SIZE_MAX,
 };

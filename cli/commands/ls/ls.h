@@ -4,6 +4,7 @@
 #define COFFER_LS_H
 
 #include "cli_command.h"
+#include "cli_filter.h"
 #include "coffer.h"
 
 /* The tensors that are listed. */
@@ -12,6 +13,8 @@ typedef struct ls_selection {
     const char *path;
     uint32_t *order;  /* their indices, for coffer_at */
     size_t count;     /* of those */
+    bool of_many;     /* one of several paths */
+    bool continued;   /* and not the first of them */
     bool all_columns; /* --long */
     size_t total;     /* that match; more than `count` where --limit cut */
     size_t shard;     /* the file that a map is of; all that are listed are in it */
@@ -19,7 +22,7 @@ typedef struct ls_selection {
 
 /* Takes the tensors that are whole and that --filter lets through, in the order of --sort, up to
    --limit. False without memory; release by free(selection->order). */
-bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t limit);
+bool ls_select(ls_selection *selection, const cli_arguments *arguments, const cli_filter *filter, size_t limit);
 
 /* A line for each tensor, or JSON or TSV. */
 void ls_show_rows(cli *app, const ls_selection *selection);

@@ -54,7 +54,7 @@ static bool sort(ls_selection *selection, int (*compare)(const void *, const voi
     return true;
 }
 
-bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t limit)
+bool ls_select(ls_selection *selection, const cli_arguments *arguments, const cli_filter *filter, size_t limit)
 {
     const size_t count = coffer_count(selection->model);
     const int order = cli_which(arguments, CLI_OPTION_SORT); /* 0: name, 1: offset, 2: size */
@@ -65,7 +65,7 @@ bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t l
     selection->total = 0;
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, i);
-        if (cli_filter_takes(arguments, tensor->name, tensor->name_len) && coffer_is_whole(selection->model, tensor)) {
+        if (cli_filter_takes(filter, tensor) && coffer_is_whole(selection->model, tensor)) {
             selection->order[selection->total++] = (uint32_t)i;
         }
     }

@@ -277,7 +277,7 @@ static int run_meta(cli *app, const cli_arguments *arguments)
         return cli_usage_error(app, "--insert needs --set or --unset, and excludes --rewrite");
     }
     if (options.follow_links && !recovers && !edits && !rewrites) {
-        return cli_usage_error(app, "--follow-links needs --set, --unset, --rewrite, --recover or --fix");
+        return cli_usage_error(app, "--force needs --set, --unset, --rewrite, --recover or --fix");
     }
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
@@ -308,7 +308,7 @@ static const cli_option META_OPTIONS[] = {
     { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
     { CLI_OPTION_INSERT, 0, "insert", NULL, "if there is no room, insert blocks before the data, in milliseconds",
       NULL },
-    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL,
+    { CLI_OPTION_FOLLOW_LINKS, 'f', "force", NULL,
       "edit what a link points to, files with several names, and read-only ones", NULL },
     { CLI_OPTION_RECOVER, 0, "recover", NULL, "undo an interrupted edit, or finish or undo an interrupted save", NULL },
     { CLI_OPTION_FIX, 0, "fix", NULL, "cut off bytes after the tensors; make strings of other values", NULL },

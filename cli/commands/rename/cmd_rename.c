@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer rename PATH: other names for tensors, one by one, by patterns, expressions, tables and known maps, and for layers. */
+#include "cli_filter.h"
 #include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_report.h"
@@ -129,8 +130,9 @@ typedef struct renaming {
     size_t table_count;
     coffer_rewrite_rule *rules;
     size_t count;
-    char *parts;  /* texts that were taken apart */
-    char *next;   /* what of it is free */
+    char *parts; /* texts that were taken apart */
+    char *next;  /* what of it is free */
+    cli_filter filter;
     size_t twins; /* pairs of tensors that would have one name */
 } renaming;
 
@@ -139,6 +141,7 @@ static void free_renaming(renaming *all)
     for (size_t i = 0; i < all->table_count; i++) {
         rename_table_free(&all->tables[i]);
     }
+    cli_filter_free(&all->filter);
     free(all->tables);
     free(all->rules);
     free(all->parts);
@@ -202,7 +205,8 @@ static int add_options(renaming *all, cli_option_id id, cli_rewrite_read *take)
 /* The most particular rules first: of those that match a tensor the first counts. */
 static int read_rules(renaming *all)
 {
-    int code = read_tables(all);
+    int code = cli_filter_init(&all->filter, all->app, all->arguments, SIZE_MAX) ? CLI_EXIT_OK : CLI_EXIT_UNREADABLE;
+    code = code == CLI_EXIT_OK ? read_tables(all) : code;
     code = code == CLI_EXIT_OK ? reserve(all) : code;
     for (size_t i = 0; i < all->table_count && code == CLI_EXIT_OK; i++) {
         for (size_t k = 0; k < all->tables[i].count; k++) {
@@ -247,6 +251,8 @@ static int rename_model(renaming *all)
     coffer *model = code == CLI_EXIT_OK ? cli_recorded_open(app, path, &code) : NULL;
     options.rules = all->rules;
     options.rule_count = all->count;
+    options.select = all->filter.patterns;
+    options.select_count = all->filter.count;
     options.ignore_unmatched = cli_given(all->arguments, CLI_OPTION_IGNORE_UNMATCHED);
     options.collision = tell_twins;
     options.collision_ctx = all;
@@ -294,6 +300,7 @@ static const cli_option RENAME_OPTIONS[] = {
     { CLI_OPTION_TABLE, 0, "table", "FILE", "rename by lines OLD<TAB>NEW; - is standard input", NULL },
     { CLI_OPTION_RENAME_MAP, 0, "map", "MAP", "rename by a known map", RENAME_MAPS },
     { CLI_OPTION_LAYERS, 0, "layers", "LIST", "keep those layers, as 0-15,20, and number them from 0 on", NULL },
+    CLI_OPTION_ROW_FILTER("rename only tensors whose names match; !GLOB leaves out; repeatable"),
     { CLI_OPTION_IGNORE_UNMATCHED, 0, "ignore-unmatched", NULL, "pass over what matches no tensor", NULL },
     CLI_OPTION_ROW_OUTPUT,
     CLI_OPTION_ROW_SHARD_SIZE,

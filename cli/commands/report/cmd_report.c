@@ -9,6 +9,7 @@
 #include "cli_report.h"
 #include "cli_text.h"
 #include "report.h"
+#include "report_deflate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,17 +43,22 @@ static void json_member(cli_output *out, const char *key, report_text value)
     cli_json_string_n(out, value.bytes, value.size);
 }
 
-/* A string that may be of any length, and needs no escape. */
-static void json_base64(cli_output *out, const char *key, const uint8_t *bytes, size_t size)
+/* A string that may be of any length, and needs no escape: base64 of the bytes, deflated. False without memory. */
+static bool json_packed(cli_output *out, const char *key, const uint8_t *bytes, size_t size)
 {
     char text[BASE64_BLOCK / 3 * 4 + 1];
+    uint8_t *stream = NULL;
+    size_t stream_size = 0;
+    const bool packed = report_deflate(bytes, size, &stream, &stream_size);
     cli_json_key(out, key);
     cli_json_raw(out, "\"");
-    for (size_t at = 0; at < size; at += BASE64_BLOCK) {
-        const size_t part = size - at < BASE64_BLOCK ? size - at : BASE64_BLOCK;
-        cli_put(out, text, coffer_base64(bytes + at, part, text, sizeof text));
+    for (size_t at = 0; at < stream_size; at += BASE64_BLOCK) {
+        const size_t part = stream_size - at < BASE64_BLOCK ? stream_size - at : BASE64_BLOCK;
+        cli_put(out, text, coffer_base64(stream + at, part, text, sizeof text));
     }
     cli_put_char(out, '"');
+    free(stream);
+    return packed;
 }
 
 /* A file in memory has no path, and is called as the model is. */
@@ -107,7 +113,9 @@ static void json_file(void *ctx, size_t shard)
         json_member(run->out, "name", name_of_file(run->request, shard));
         cli_json_key(run->out, "size");
         cli_json_number(run->out, coffer_shard_size(run->request->model, shard));
-        json_base64(run->out, "header", header->bytes, (size_t)header->size);
+        if (!json_packed(run->out, "header", header->bytes, (size_t)header->size)) {
+            run->code = cli_fail_memory(run->request->app, run->request->path);
+        }
         cli_json_close(run->out, '}');
     }
     free(header->bytes);
@@ -130,31 +138,32 @@ static int json_files(report_request *request, cli_output *out)
     return run.code;
 }
 
-static void json_index(const report_request *request, cli_output *out)
+static int json_index(const report_request *request, cli_output *out)
 {
     size_t size = 0;
     const void *text = coffer_index_text(request->model, &size);
     cli_json_key(out, "index");
     if (text == NULL) {
         cli_json_null(out);
-        return;
+        return CLI_EXIT_OK;
     }
     cli_json_open(out, '{', false);
     json_member(out, "name", report_index_name(request->model));
-    json_base64(out, "text", text, size);
+    const bool packed = json_packed(out, "text", text, size);
     cli_json_close(out, '}');
+    return packed ? CLI_EXIT_OK : cli_fail_memory(request->app, request->path);
 }
 
 static int json_model(report_request *request, cli_output *out)
 {
     cli_json_open(out, '{', false);
     cli_json_key(out, "version");
-    cli_json_number(out, 1);
+    cli_json_number(out, 2);
     json_member(out, "name", report_model_name(request->named));
     const int code = json_files(request, out);
-    json_index(request, out);
+    const int index = json_index(request, out);
     cli_json_close(out, '}');
-    return code;
+    return cli_worse(code, index);
 }
 
 /* ---- Writing it ---- */
@@ -318,8 +327,8 @@ const cli_command cli_report = {
              "is one; the tensors' values are not. It loads nothing from elsewhere. The names of files are in it,\n"
              "but not the folders that they are in. Without -o it goes to standard output.\n"
              "\n"
-             "The page is built into the command where Node 20 or newer was there to build it: make web, then\n"
-             "make build. Another command takes the page from a file: --page build/web/index.html.\n"
+             "The page is part of the command; --page takes another one from a file. Headers are packed in it,\n"
+             "which browsers since 2023 undo (DecompressionStream).\n"
              "\n"
              "JSON: path, output, files and tensors (their numbers). A model that fails has path and error (see\n"
              "coffer help info).\n",

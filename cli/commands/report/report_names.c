@@ -61,7 +61,9 @@ report_text report_file_name(const coffer *model, size_t shard)
         return last_part(path);
     }
     const size_t len = strlen(path);
-    const size_t folder = folder_of(path, len);
+    const char *index = coffer_index_path(model);
+    const size_t own = folder_of(index, length_of(index)); /* files may be in folders below it */
+    const size_t folder = len > own && memcmp(path, index, own) == 0 ? own : folder_of(path, len);
     return (report_text){ path + folder, len - folder };
 }
 

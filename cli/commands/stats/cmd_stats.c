@@ -6,6 +6,7 @@
 #include "stats.h"
 
 #include "cli_files.h"
+#include "cli_filter.h"
 #include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_parallel.h"
@@ -164,49 +165,32 @@ static int find_out(cli *app, stats_report *report)
 
 /* ---- Choosing ---- */
 
-static int no_match(cli *app, const stats_report *report, const char *glob)
-{
-    coffer_error err = { .code = COFFER_ERR_NO_TENSOR, .offset = COFFER_NO_OFFSET };
-    char shown[160];
-    coffer_escape(glob, strlen(glob), shown, sizeof shown);
-    snprintf(err.message, sizeof err.message, "no tensor has a name that matches \"%s\"; coffer ls shows the names",
-             shown);
-    return cli_fail(app, report->path, &err);
-}
-
-static bool is_chosen(const coffer_tensor *tensor, const char *const *globs, size_t count)
-{
-    bool chosen = count == 0;
-    for (size_t i = 0; i < count && !chosen; i++) {
-        chosen = coffer_match(globs[i], tensor->name, tensor->name_len);
-    }
-    return chosen;
-}
-
-static int choose(cli *app, stats_report *report, const char *const *globs, size_t count)
+static int choose(cli *app, stats_report *report, const cli_filter *filter)
 {
     const size_t all = coffer_count(report->model);
+    const char *idle = cli_filter_idle(filter, report->model);
+    if (idle != NULL) {
+        return cli_filter_fail(app, report->path, report->model, idle);
+    }
     report->tensors = calloc(all + 1, sizeof *report->tensors);
     if (report->tensors == NULL) {
         return cli_fail_memory(app, report->path);
     }
     for (size_t i = 0; i < all; i++) {
         const coffer_tensor *tensor = coffer_at(report->model, i);
-        if (is_chosen(tensor, globs, count)) {
+        if (cli_filter_takes(filter, tensor)) {
             report->tensors[report->count++].tensor = tensor;
         }
     }
-    for (size_t g = 0; g < count; g++) {
-        size_t i = 0;
-        while (i < report->count &&
-               !coffer_match(globs[g], report->tensors[i].tensor->name, report->tensors[i].tensor->name_len)) {
-            i++;
-        }
-        if (i == report->count) {
-            return no_match(app, report, globs[g]);
-        }
-    }
     return CLI_EXIT_OK;
+}
+
+static int choose_by(cli *app, stats_report *report, const cli_arguments *arguments)
+{
+    cli_filter filter;
+    const int code = cli_filter_init(&filter, app, arguments, 1) ? choose(app, report, &filter) : CLI_EXIT_UNREADABLE;
+    cli_filter_free(&filter);
+    return code;
 }
 
 /* ---- What must not be there ---- */
@@ -271,7 +255,7 @@ static int show(cli *app, const stats_report *report, const char *plot)
 
 static int run_stats(cli *app, const cli_arguments *arguments)
 {
-    const char *plot = cli_value(arguments, CLI_OPTION_PLOT);
+    const char *plot = cli_value(arguments, CLI_OPTION_OUTPUT);
     const char *banned = cli_value(arguments, CLI_OPTION_FAIL_ON);
     const bool folded = !app->json && !app->tsv && !cli_given(arguments, CLI_OPTION_ALL);
     stats_bans bans = { false, false };
@@ -292,7 +276,7 @@ static int run_stats(cli *app, const cli_arguments *arguments)
         code = cli_guard_model(app, plot, report.path, report.model);
     }
     if (code == CLI_EXIT_OK) {
-        code = choose(app, &report, arguments->names + 1, arguments->name_count - 1);
+        code = choose_by(app, &report, arguments);
     }
     if (code == CLI_EXIT_OK && !stats_make_rows(&report, folded)) {
         code = cli_fail_memory(app, report.path);
@@ -313,10 +297,11 @@ static int run_stats(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option STATS_OPTIONS[] = {
+    CLI_OPTION_ROW_FILTER("only tensors whose names match, as with GLOB; !GLOB leaves out; repeatable"),
     { CLI_OPTION_ALL, 'a', "all", NULL, "a row for each tensor, instead of one for all layers", NULL },
     { CLI_OPTION_FAIL_ON, 0, "fail-on", "KINDS", "exit code 1 when a tensor has any: nan, inf or nan,inf", NULL },
     { CLI_OPTION_HISTOGRAM, 0, "histogram", NULL, "also show how the numbers are distributed", NULL },
-    { CLI_OPTION_PLOT, 0, "plot", "FILE", "draw that as SVG, for all tensors and for each row", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "draw that as SVG, for all tensors and for each row", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
@@ -327,7 +312,7 @@ static const cli_example STATS_EXAMPLES[] = {
     { "coffer stats model.safetensors", "each tensor, and all together" },
     { "coffer stats model.safetensors '*.attn.*' --histogram", "how the weights of attention are distributed" },
     { "coffer stats model.safetensors --all --fail-on nan,inf", "each tensor; is any of them broken?" },
-    { "coffer stats model.safetensors --plot weights.svg", "the same as a picture" },
+    { "coffer stats model.safetensors -o weights.svg", "the same as a picture" },
     { NULL, NULL },
 };
 

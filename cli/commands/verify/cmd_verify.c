@@ -137,10 +137,10 @@ static int check_usage(cli *app, const cli_arguments *arguments)
     if (by_manifest && arguments->name_count != 1) {
         return cli_usage_error(app, "a manifest is about one path");
     }
-    if (by_manifest && cli_given(arguments, CLI_OPTION_TENSOR)) {
+    if (by_manifest && cli_given(arguments, CLI_OPTION_FILTER)) {
         return cli_usage_error(app, "a manifest has digests of whole files, not of tensors");
     }
-    if (cli_given(arguments, CLI_OPTION_STATE) && cli_given(arguments, CLI_OPTION_TENSOR)) {
+    if (cli_given(arguments, CLI_OPTION_STATE) && cli_given(arguments, CLI_OPTION_FILTER)) {
         return cli_usage_error(app, "a state records whole files, not some of their tensors");
     }
     return CLI_EXIT_OK;
@@ -150,7 +150,7 @@ static int check_usage(cli *app, const cli_arguments *arguments)
 static void verify_found(verify_run *run, const cli_arguments *arguments)
 {
     cli_models models;
-    if (run->tensors != NULL) {
+    if (run->filter.count > 0) {
         for (size_t i = 0; i < arguments->name_count; i++) {
             verify_inside(run, arguments->names[i]);
         }
@@ -208,7 +208,6 @@ static int run_verify(cli *app, const cli_arguments *arguments)
     verify_run run = { .app = app,
                        .manifest = cli_value(arguments, CLI_OPTION_MANIFEST),
                        .key = cli_value(arguments, CLI_OPTION_KEY),
-                       .tensors = cli_value(arguments, CLI_OPTION_TENSOR),
                        .follows_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS),
                        .ignores_extra = cli_given(arguments, CLI_OPTION_IGNORE_EXTRA) };
     run.code = check_usage(app, arguments);
@@ -221,8 +220,13 @@ static int run_verify(cli *app, const cli_arguments *arguments)
     if (run.code != CLI_EXIT_OK) {
         return run.code;
     }
-    verify_all(&run, arguments);
-    sum_up(&run);
+    if (cli_filter_init(&run.filter, app, arguments, SIZE_MAX)) {
+        verify_all(&run, arguments);
+        sum_up(&run);
+    } else {
+        run.code = CLI_EXIT_UNREADABLE;
+    }
+    cli_filter_free(&run.filter);
     return cli_state_close(app, run.state, run.code);
 }
 
@@ -233,7 +237,7 @@ static const cli_option VERIFY_OPTIONS[] = {
     { CLI_OPTION_IGNORE_EXTRA, 0, "ignore-extra", NULL, "ignore files that the manifest does not name", NULL },
     { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "treat links to files as files, also against the manifest",
       NULL },
-    { CLI_OPTION_TENSOR, 't', "tensor", "GLOB", "only tensors whose name matches, against the digests inside", NULL },
+    CLI_OPTION_ROW_FILTER("only tensors whose names match, by the digests inside; repeatable"),
     { CLI_OPTION_STATE, 0, "state", "FILE", "record there what was verified, and do not read it again", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,

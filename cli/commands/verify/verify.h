@@ -5,6 +5,7 @@
 #define COFFER_CLI_VERIFY_H
 
 #include "cli_command.h"
+#include "cli_filter.h"
 #include "cli_progress.h"
 #include "cli_state.h"
 
@@ -12,7 +13,7 @@ typedef struct verify_run {
     cli *app;
     const char *manifest; /* a path, or NULL */
     const char *key;      /* a path, or NULL */
-    const char *tensors;  /* a pattern, or NULL */
+    cli_filter filter;    /* of tensors */
     bool follows_links;
     bool ignores_extra;
     cli_state *state; /* or NULL */

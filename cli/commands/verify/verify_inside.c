@@ -121,7 +121,7 @@ static bool choose_tensors(inside_job *job)
     }
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(job->model, i);
-        if (job->run->tensors == NULL || coffer_match(job->run->tensors, tensor->name, tensor->name_len)) {
+        if (cli_filter_takes(&job->run->filter, tensor)) {
             job->tensors[job->count++] = tensor;
             job->run->bytes += tensor->size;
         }
@@ -208,8 +208,8 @@ void verify_inside(verify_run *run, const char *path)
         return;
     }
     cli_progress_begin(&run->progress, run->app, "verifying", size_of(model));
-    if (run->tensors != NULL || strcmp(path, "-") == 0) {
-        verify_model(run, path, model, run->tensors == NULL);
+    if (run->filter.count > 0 || strcmp(path, "-") == 0) {
+        verify_model(run, path, model, run->filter.count == 0);
     } else if (coffer_shard_count(model) == 1) {
         verify_file(run, path);
     } else {

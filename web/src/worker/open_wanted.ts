@@ -22,14 +22,14 @@ async function summarised(columns: Columns, wanted: Wanted, ask: typeof fetch): 
 }
 
 /** What is opened, and what it is called. */
-function openable(wanted: Wanted): { from: Openable; name: string } {
+async function openable(wanted: Wanted): Promise<{ from: Openable; name: string }> {
   switch (wanted.kind) {
     case "files":
       return { from: wanted.files.length === 1 ? wanted.files[0]! : wanted.files, name: wanted.name };
     case "url":
       return { from: new URL(wanted.url), name: "" };
     case "report": {
-      const { name, sources } = reportFiles(wanted.text);
+      const { name, sources } = await reportFiles(wanted.text);
       return { from: sources, name };
     }
   }
@@ -57,7 +57,7 @@ export async function openWanted(wanted: Wanted, context: CallContext): Promise<
   const traffic: Traffic = { requests: 0, bytes: 0 };
   const counted = countedFetch(traffic, () => context.progress(traffic.bytes, undefined));
   const ask: typeof fetch = (input, init) => counted(input, { signal: context.signal, ...init });
-  const { from, name } = openable(wanted);
+  const { from, name } = await openable(wanted);
   const { model, error } = await check(from, optionsOf(wanted, ask, context));
   if (model === undefined) {
     throw new Unfit(error, await excerptFor(error, wanted));
