@@ -1096,6 +1096,23 @@ private:
     detail::handle<coffer_addition, coffer_addition_free> self_;
 };
 
+/* ---- Companions -------------------------------------------------------------------------------------------------- */
+
+/* The files next to a model that go with it, read into memory: what the options of rewrites and writers take. */
+class companions
+{
+public:
+    explicit companions(const model &of) : self_(detail::make(coffer_companions_read, of.get(), nullptr)) {}
+    /* Those in a folder, or next to a file, on this machine. */
+    explicit companions(const std::string &path) : self_(detail::make(coffer_companions_read, nullptr, path.c_str())) {}
+
+    /* One of them; nullptr when there is none of that number. */
+    const coffer_companion *at(std::size_t i) const noexcept { return coffer_companions_at(self_.get(), i); }
+
+private:
+    detail::handle<coffer_companions, coffer_companions_free> self_;
+};
+
 /* ---- Rewriting
    ------------------------------------------------------------------------------------------------------- */
 

@@ -150,23 +150,32 @@ static int take_companions(cli_model_folder *folder)
     return CLI_EXIT_OK;
 }
 
-/* The names that are known before anything is planned: the model as one file, its index, and the companions. A file that
-   is read is never replaced; a companion that comes from this folder is one of those. */
+/* Whether a file of the folder may be written; NULL: there is no memory for its path, which is freed. A file that is read is
+   never replaced. */
+static int check_file(const cli_model_folder *folder, char *path, const coffer *model, const char *input, bool force)
+{
+    if (path == NULL) {
+        return cli_fail_memory(folder->app, folder->path);
+    }
+    int code =
+        model != NULL ? cli_guard_model(folder->app, path, input, model) : cli_guard_input(folder->app, path, input);
+    if (code == CLI_EXIT_OK) {
+        code = cli_publish_check(folder->app, path, force);
+    }
+    free(path);
+    return code;
+}
+
+/* The names that are known before anything is planned: the model as one file, its index, and the companions. */
 static int check_files(const cli_model_folder *folder, const coffer *model, const char *input, bool force)
 {
-    int code = CLI_EXIT_OK;
-    for (size_t i = 0; i < folder->count + 2 && code == CLI_EXIT_OK; i++) {
-        char *path = i < 2 ? join(folder->path, i == 0 ? "" : MODEL_INDEX, "")
-                           : join(folder->folder, folder->files[i - 2].name, "");
-        if (path == NULL) {
-            return cli_fail_memory(folder->app, folder->path);
-        }
-        code = model != NULL ? cli_guard_model(folder->app, path, input, model)
-                             : cli_guard_input(folder->app, path, input);
-        if (code == CLI_EXIT_OK) {
-            code = cli_publish_check(folder->app, path, force);
-        }
-        free(path);
+    const size_t count = folder->count;
+    int code = check_file(folder, join(folder->path, "", ""), model, input, force);
+    if (code == CLI_EXIT_OK) {
+        code = check_file(folder, join(folder->path, MODEL_INDEX, ""), model, input, force);
+    }
+    for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
+        code = check_file(folder, join(folder->folder, folder->files[i].name, ""), model, input, force);
     }
     return code;
 }

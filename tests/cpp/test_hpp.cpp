@@ -681,6 +681,8 @@ void test_mixing()
     write_matrices("f.safetensors", { { "q.lora_A.weight", 4, 3, 1.0F }, { "q.lora_B.weight", 2, 4, 0.5F } });
     const cofferpp::model base("e.safetensors");
     const cofferpp::lora adapter("f.safetensors");
+    EXPECT(cofferpp::companions(base).at(0) == nullptr && cofferpp::companions(".").at(0) == nullptr);
+    EXPECT(thrown_by([] { return cofferpp::companions("missing/e"); }).code() == COFFER_ERR_NOT_FOUND);
     const coffer_adapter added[] = { { adapter.get(), 1.5 } };
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     options.output = "g.safetensors";

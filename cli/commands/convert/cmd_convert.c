@@ -217,9 +217,9 @@ static int run_convert(cli *app, const cli_arguments *arguments)
         return opened ? run_export(app, arguments, export, model) : cannot_export(app, path, &err);
     }
     if (!opened && convert_may_be_foreign(path, &err) && cli_given(arguments, CLI_OPTION_DTYPE)) {
-        return cli_usage_error(app,
-                               "--dtype is for files of tensors, and this is none: convert it without, and cast the "
-                               "new file (coffer cast FILE DTYPE)");
+        return cli_usage_error(
+            app, "--dtype is for files of tensors, and this is of another program: convert it without, and cast the "
+                 "new file (coffer cast FILE DTYPE)");
     }
     if (!opened && convert_may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
