@@ -231,7 +231,7 @@ coffer_read_options cli_collect_progress(const cli_collection *all, cli *app, cl
 
 /* ---- Telling ---- */
 
-void cli_collect_done(const cli_collection *all, cli *app, const char *output, size_t file_count)
+void cli_collect_done(const cli_collection *all, cli *app, const char *output, size_t file_count, bool dry_run)
 {
     char files[2 * CLI_NUMBER_SIZE] = "";
     char tensors[CLI_NUMBER_SIZE];
@@ -243,15 +243,15 @@ void cli_collect_done(const cli_collection *all, cli *app, const char *output, s
     cli_number_text(tensors, all->count, true);
     cli_bytes_text(bytes, all->bytes);
     cli_duration_text(took, cli_seconds() - all->started);
-    cli_remark_path(app, output, "written: %s%s tensor%s, %s (%s)", files, tensors, all->count == 1 ? "" : "s", bytes,
-                    took);
+    cli_remark_path(app, output != NULL ? output : "the new file", "%s: %s%s tensor%s, %s (%s)",
+                    dry_run ? "would be written" : "written", files, tensors, all->count == 1 ? "" : "s", bytes, took);
 }
 
-void cli_json_collect_done(const cli_collection *all, cli *app, const char *output)
+void cli_json_collect_done(const cli_collection *all, cli *app, const char *output, bool dry_run)
 {
     cli_output *out = &app->out;
-    cli_json_key(out, "output");
-    cli_json_string(out, output);
+    cli_json_text_or_null(out, "output", output, output != NULL ? strlen(output) : 0);
+    cli_json_put_string(out, "done", dry_run ? "dry_run" : "written");
     cli_json_key(out, "tensors");
     cli_json_number(out, all->count);
     cli_json_key(out, "size");

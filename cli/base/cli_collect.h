@@ -42,9 +42,9 @@ int cli_collect_fail(const cli_collection *all, cli *app, const cli_arguments *a
 coffer_read_options cli_collect_progress(const cli_collection *all, cli *app, cli_progress *progress,
                                          cli_progress_part *part);
 
-/* Says on standard error what was written: "3 files, 160 tensors, 548 MB (12.3 ms)"; without files when it is one. */
-void cli_collect_done(const cli_collection *all, cli *app, const char *output, size_t file_count);
-/* The members "output", "tensors", "size", of the tensors in bytes, and "seconds". */
-void cli_json_collect_done(const cli_collection *all, cli *app, const char *output);
+/* Says on standard error what was written, or would be: "3 files, 160 tensors, 548 MB (12.3 ms)"; without files when it is one. */
+void cli_collect_done(const cli_collection *all, cli *app, const char *output, size_t file_count, bool dry_run);
+/* The members "output", "done", "tensors", "size", of the tensors in bytes, and "seconds". */
+void cli_json_collect_done(const cli_collection *all, cli *app, const char *output, bool dry_run);
 
 #endif

@@ -74,9 +74,39 @@ static int guard_indices(cli *app, const char *output, const char *file)
     return code;
 }
 
+bool cli_guard_is_in_folder(const char *output, const char *file)
+{
+    const char *slash = cli_is_folder(file) ? file + strlen(file) : cli_last_slash(file);
+    struct stat written;
+    struct stat read;
+    char folder[GUARD_PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - file) + (*slash != '\0') : 1,
+             slash != NULL ? file : ".");
+    return stat(output, &written) == 0 && S_ISDIR(written.st_mode) && stat(folder, &read) == 0 &&
+           written.st_dev == read.st_dev && written.st_ino == read.st_ino;
+}
+
+/* A whole model is never written to the folder of one that is read. */
+static int guard_folder(cli *app, const char *output, const coffer *model)
+{
+    coffer_error err = { .code = COFFER_ERR_IO, .os_error = EEXIST, .offset = COFFER_NO_OFFSET };
+    bool inside = false;
+    for (size_t i = 0; i < coffer_shard_count(model) && !inside; i++) {
+        const char *file = coffer_shard_path(model, i);
+        inside = file[0] != '\0' && strstr(file, "://") == NULL && cli_guard_is_in_folder(output, file);
+    }
+    snprintf(err.message, sizeof err.message,
+             "the command reads a model in this folder, and would replace files of it: name another folder");
+    return inside ? cli_fail(app, output, &err) : CLI_EXIT_OK;
+}
+
 int cli_guard_model(cli *app, const char *output, const char *path, const coffer *model)
 {
-    int code = cli_guard_input(app, output, path);
+    int code = output != NULL ? guard_folder(app, output, model) : CLI_EXIT_OK;
+    if (output == NULL || code != CLI_EXIT_OK) {
+        return code;
+    }
+    code = cli_guard_input(app, output, path);
     if (code == CLI_EXIT_OK && cli_is_folder(path)) {
         code = guard_indices(app, output, coffer_shard_path(model, 0));
     }

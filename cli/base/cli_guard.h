@@ -12,8 +12,11 @@
 
 /* Refuses an output that is a file which the command reads, however it is forced; `-` is standard input. */
 int cli_guard_input(cli *app, const char *output, const char *input);
-/* The same for every file of a model; `path` is what it was opened by. */
+/* The same for every file of a model; `path` is what it was opened by. An output that is a folder must not be that of one
+   of these files; NULL: none is written. */
 int cli_guard_model(cli *app, const char *output, const char *path, const coffer *model);
+/* Whether a file lies in the folder `output`, or is that folder itself. */
+bool cli_guard_is_in_folder(const char *output, const char *file);
 /* Refuses an output that is known to be the file `input`. */
 int cli_guard_refuse(cli *app, const char *output, const char *input);
 /* Refuses to change a file that nobody may write, or not this user, unless `force` is set. A link is followed. */

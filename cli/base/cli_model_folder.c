@@ -45,22 +45,22 @@ static size_t without_ending(const char *name, size_t len, const char *ending)
     return ends ? len - ending_len : len;
 }
 
-/* The name that the model has as one file, without its ending: that of its index or file. A file of another program gets
-   the name that programs look for. */
-static void base_name(const coffer *model, const char *input, char *name, size_t size)
+/* The name that the model has as one file, without its ending: that of its index or file. Of a file of another program
+   only a name counts that programs look for. */
+static void base_name(const coffer *model, const char *input, const char *wanted, char *name, size_t size)
 {
-    static const char *const same[] = { "adapter_model", "diffusion_pytorch_model" };
+    static const char *const usual[] = { "model", "adapter_model", "diffusion_pytorch_model" };
     const char *index = model != NULL ? coffer_index_path(model) : "";
     const char *old = last_name(index[0] != '\0' ? index : model != NULL ? coffer_shard_path(model, 0) : input);
     size_t len = without_ending(old, strcspn(old, "?"), MODEL_INDEX);
     len = without_number(old, without_ending(old, len, model != NULL ? MODEL_ENDING : ".bin"));
     snprintf(name, size, "%.*s", (int)(len < size ? len : size - 1), old);
-    bool known = model != NULL && len > 0 && strcmp(old, "-") != 0;
-    for (size_t i = 0; i < sizeof same / sizeof same[0] && !known; i++) {
-        known = strcmp(name, same[i]) == 0;
+    bool keeps = model != NULL && wanted == NULL && len > 0;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0] && !keeps; i++) {
+        keeps = strcmp(name, usual[i]) == 0;
     }
-    if (!known) {
-        snprintf(name, size, "model");
+    if (!keeps) {
+        snprintf(name, size, "%s", wanted != NULL ? wanted : usual[0]);
     }
 }
 
@@ -74,11 +74,12 @@ static char *join(const char *folder, const char *name, const char *ending)
     return path;
 }
 
-static bool name_files(cli_model_folder *folder, const char *output, const coffer *model, const char *input)
+static bool name_files(cli_model_folder *folder, const char *output, const coffer *model, const char *input,
+                       const char *wanted)
 {
     char name[256];
     const size_t len = strlen(output);
-    base_name(model, input, name, sizeof name);
+    base_name(model, input, wanted, name, sizeof name);
     folder->folder = join(output, cli_is_slash(output[len - 1]) ? "" : "/", "");
     folder->path = folder->folder != NULL ? join(folder->folder, name, MODEL_ENDING) : NULL;
     return folder->path != NULL;
@@ -171,18 +172,23 @@ static int check_files(const cli_model_folder *folder, const coffer *model, cons
 }
 
 int cli_model_folder_open(cli_model_folder *folder, cli *app, const char *output, const coffer *model,
-                          const char *input, bool force)
+                          const char *input, const char *name, bool force)
 {
     coffer_error err;
     *folder = (cli_model_folder){ .app = app };
-    const bool known = model != NULL || (strcmp(input, "-") != 0 && strstr(input, "://") == NULL);
-    if (!name_files(folder, output, model, input)) {
+    /* A file of another program has its companions where it lies, if that is where the model goes. */
+    const bool known = model != NULL || (strcmp(input, "-") != 0 && strstr(input, "://") == NULL &&
+                                         !cli_guard_is_in_folder(output, input));
+    if (!name_files(folder, output, model, input, name)) {
         return cli_fail_memory(app, output);
     }
     if (known && coffer_companions_read(&folder->companions, model, input, &err) != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : input, &err);
     }
-    int code = take_companions(folder);
+    int code = model != NULL ? cli_guard_model(app, output, input, model) : CLI_EXIT_OK;
+    if (code == CLI_EXIT_OK) {
+        code = take_companions(folder);
+    }
     if (code == CLI_EXIT_OK) {
         code = check_files(folder, model, input, force);
     }

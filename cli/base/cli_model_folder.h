@@ -33,9 +33,10 @@ typedef struct cli_model_folder {
 bool cli_names_folder(const char *output);
 /* Reads the companions of the model, or with NULL those beside `input` on this machine, makes the folder with its parents,
    and looks whether what it will have may be written. `input` is what the command was given. Reports what is wrong and
-   returns the exit code; close it in any case. */
+   returns the exit code; close it in any case. `name` is what a model without a name that programs look for is called;
+   NULL: it keeps its own. */
 int cli_model_folder_open(cli_model_folder *folder, cli *app, const char *output, const coffer *model,
-                          const char *input, bool force);
+                          const char *input, const char *name, bool force);
 /* Leaves out the files that say nothing but how the model is quantised. Before it is planned. */
 void cli_model_folder_leave_out_quantisation(cli_model_folder *folder);
 /* Sets the companions right, and tells each change. Once. */

@@ -29,6 +29,7 @@ typedef struct rewriting {
     const char *given;  /* -o, or NULL */
     const char *output; /* the same, or the model in that folder */
     bool into_folder;
+    bool unplaced;           /* a dry run of what has to be written somewhere, which is not said */
     cli_model_folder folder; /* where `into_folder` is set and the model is open */
     coffer *model;
     coffer_rewrite *rewrite;
@@ -64,6 +65,9 @@ static int check(const rewriting *run, const cli_arguments *arguments)
     const bool force = cli_given(arguments, CLI_OPTION_FORCE);
     if (run->output != NULL && cli_given(arguments, CLI_OPTION_IN_PLACE)) {
         return cli_usage_error(run->app, "--in-place rewrites PATH, and -o writes another file: one of them");
+    }
+    if (run->unplaced) {
+        return CLI_EXIT_OK;
     }
     if (run->into_folder) {
         return CLI_EXIT_OK; /* its files are looked at when the model is open, which has their names */
@@ -107,6 +111,9 @@ static int check_model(const rewriting *run, bool force, uint64_t max_shard_size
 {
     const bool sharded = max_shard_size != UINT64_MAX && (max_shard_size != 0 || coffer_shard_count(run->model) > 1);
     const bool single = cli_is_single_file(run->model, run->path);
+    if (run->unplaced) {
+        return CLI_EXIT_OK;
+    }
     if (run->output == NULL) {
         return single ? CLI_EXIT_OK : check_files(run, force);
     }
@@ -151,8 +158,7 @@ static void show_json(const rewriting *run, const char *done)
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, run->path);
-    cli_json_key(out, "output");
-    cli_json_string(out, new_name(run));
+    cli_json_text_or_null(out, "output", new_name(run), run->unplaced ? 0 : strlen(new_name(run)));
     cli_json_key(out, "done");
     cli_json_string(out, done);
     cli_json_key(out, "way");
@@ -245,6 +251,7 @@ static void warn(const rewriting *run)
 {
     uint64_t overflowed = 0;
     uint64_t vanished = 0;
+    bool saturated = false;
     uint64_t nans = 0;
     uint64_t wrapped = 0;
     char text[2][CLI_NUMBER_SIZE];
@@ -252,6 +259,7 @@ static void warn(const rewriting *run)
     for (size_t i = 0; (tensor = coffer_rewrite_at(run->rewrite, i)) != NULL; i++) {
         overflowed += tensor->overflowed;
         vanished += tensor->vanished;
+        saturated = saturated || (tensor->overflowed > 0 && tensor->to->dtype == COFFER_F8_E4M3);
         nans += tensor->nans;
         wrapped += tensor->wrapped;
     }
@@ -259,8 +267,8 @@ static void warn(const rewriting *run)
         cli_number_text(text[0], overflowed, true);
         cli_number_text(text[1], vanished, true);
         cli_remark_path(run->app, run->path,
-                        "warning: %s numbers became infinite and %s became zero; --json says in which tensors", text[0],
-                        text[1]);
+                        "warning: %s numbers became %s and %s became zero; --json says in which tensors", text[0],
+                        saturated ? "infinite, or 448 in F8_E4M3," : "infinite", text[1]);
     }
     warn_of(run, nans, "numbers are NaN");
     warn_of(run, wrapped, "zero points have all bits set, and programs differ on what one more than that is");
@@ -425,7 +433,7 @@ static int open_folder(rewriting *run, coffer_rewrite_options *options, bool for
     if (format != COFFER_FORMAT_SAFETENSORS) {
         return cli_usage_error(run->app, "a folder gets a model of safetensors: name a file (-o FILE), or convert it");
     }
-    const int code = cli_model_folder_open(&run->folder, run->app, run->given, run->model, run->path, force);
+    const int code = cli_model_folder_open(&run->folder, run->app, run->given, run->model, run->path, NULL, force);
     if (run->planner != NULL && run->planner->dequantises) {
         cli_model_folder_leave_out_quantisation(&run->folder);
     }
@@ -493,6 +501,9 @@ static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, con
     run->given = cli_value(arguments, CLI_OPTION_OUTPUT);
     run->output = run->given;
     run->into_folder = cli_names_folder(run->given);
+    const bool far = strcmp(run->path, "-") == 0 || strstr(run->path, "://") != NULL;
+    options.unplaced = run->given == NULL && cli_given(arguments, CLI_OPTION_DRY_RUN) && (wanted->unplaced || far);
+    run->unplaced = options.unplaced;
     run->every = cli_given(arguments, CLI_OPTION_ALL);
     run->started = cli_seconds();
     int code = plan(run, arguments, &options);
@@ -505,6 +516,13 @@ static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, con
     coffer_close(run->model);
     cli_model_folder_close(&run->folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
     return code;
+}
+
+int cli_rewrite_check_given(cli *app, const cli_arguments *arguments)
+{
+    return cli_given(arguments, CLI_OPTION_OUTPUT) || cli_given(arguments, CLI_OPTION_DRY_RUN)
+               ? CLI_EXIT_OK
+               : cli_usage_error(app, "name the new file, or a folder for a whole model: -o FILE, -o FOLDER/");
 }
 
 int cli_rewrite_check(cli *app, const cli_arguments *arguments)
@@ -532,10 +550,12 @@ int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_o
 
 int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner)
 {
-    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     rewriting run = { .app = app, .changes = { .computed = &planner->computed }, .planner = planner };
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
-        return cli_usage_error(app, "name the new file: -o FILE");
+    options.unplaced = true;
+    const int code = cli_rewrite_check_given(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     return rewrite_or_choose(&run, arguments, &options, "");
 }
@@ -583,6 +603,16 @@ int cli_rewrite_choose(cli *app, const cli_arguments *arguments, const cli_rewri
 {
     rewriting run = { .app = app, .changes = { .choosing = true } };
     return read_and_rewrite(&run, arguments, rules, wanted, "");
+}
+
+coffer_dtype cli_rewrite_dtype(const char *text)
+{
+    char name[16] = "";
+    for (size_t i = 0; i + 1 < sizeof name && text[i] != '\0'; i++) {
+        name[i] = (char)(text[i] >= 'a' && text[i] <= 'z' ? text[i] - 'a' + 'A' : text[i]);
+    }
+    const coffer_dtype dtype = coffer_dtype_from_name(name, strlen(name));
+    return coffer_encode(dtype, NULL, 0, NULL) == COFFER_OK ? dtype : COFFER_UNKNOWN_DTYPE;
 }
 
 int cli_rewrite_read_keep(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule)

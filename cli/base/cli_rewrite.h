@@ -19,7 +19,7 @@
 /* The options that all of them have. */
 #define CLI_OPTION_ROW_OUTPUT                                                                                          \
     {                                                                                                                  \
-        CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write a new file instead of rewriting PATH", NULL                   \
+        CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write a new file, or FOLDER/ with a whole model, not PATH", NULL    \
     }
 #define CLI_OPTION_ROW_DRY_RUN                                                                                         \
     {                                                                                                                  \
@@ -47,6 +47,8 @@
 /* Whether the command line says where the new file goes, and whether that may be; what needs no model. Reports what is
    wrong. Returns the exit code. */
 int cli_rewrite_check(cli *app, const cli_arguments *arguments);
+/* Whether -o is given, where a rewrite needs it: all but a dry run (`unplaced` in the options). Reports that it is not. */
+int cli_rewrite_check_given(cli *app, const cli_arguments *arguments);
 /* Rewrites the file that names[0] is, or with --dry-run shows what would change. `nothing` is what is said when nothing
    does: "its tensors are aligned already". Reports what fails. Returns the exit code. */
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing);
@@ -63,7 +65,7 @@ typedef struct cli_rewrite_planner {
     cli_computed computed;
     bool dequantises; /* the new model is not quantised any more */
 } cli_rewrite_planner;
-/* The same as cli_rewrite with such a plan, to the file of -o, which has to be given. */
+/* The same as cli_rewrite with such a plan, to the file or folder of -o, which has to be given but for a dry run. */
 int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner);
 
 /* Reads one argument as a rule, whose pattern goes to `pattern`: space for all of the text. Reports what is wrong with
@@ -71,6 +73,9 @@ int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewr
 typedef int cli_rewrite_read(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule);
 /* A pattern of tensors to keep. */
 cli_rewrite_read cli_rewrite_read_keep;
+/* The dtype of that name, in any case of letters; COFFER_UNKNOWN_DTYPE for what is none to cast to. */
+coffer_dtype cli_rewrite_dtype(const char *text);
+#define CLI_REWRITE_DTYPES "F16, BF16, F32, F64, F8_E4M3 or F8_E5M2"
 /* Texts that are rules, all of one kind. */
 typedef struct cli_rewrite_texts {
     const char *const *texts;

@@ -169,8 +169,9 @@ static int average_all(averaging *run, const cli_arguments *arguments)
 
 static int check_average(cli *app, const cli_arguments *arguments)
 {
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
-        return cli_usage_error(app, "name the new file: -o FILE");
+    const int code = cli_rewrite_check_given(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     if (arguments->name_count > COFFER_AVERAGE_MAX_MODELS) {
         return cli_usage_error(app, "at most %d models are averaged", COFFER_AVERAGE_MAX_MODELS);
@@ -208,7 +209,7 @@ static int run_average(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option AVERAGE_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_WEIGHT, 0, "weight", "WEIGHTS",
       "one for each model, W,W,... or of some tensors GLOB=W,W,...; repeatable", NULL },
     { CLI_OPTION_SLERP, 0, "slerp", "T", "between two models along the sphere, T or GLOB=T from 0 to 1; repeatable",

@@ -5,33 +5,27 @@
 
 #include <string.h>
 
-/* The dtype after the last =, in any case of letters; COFFER_UNKNOWN_DTYPE for what is none to cast to. */
-static coffer_dtype read_dtype(const char *text)
-{
-    char name[16] = "";
-    for (size_t i = 0; i + 1 < sizeof name && text[i] != '\0'; i++) {
-        name[i] = (char)(text[i] >= 'a' && text[i] <= 'z' ? text[i] - 'a' + 'A' : text[i]);
-    }
-    const coffer_dtype dtype = coffer_dtype_from_name(name, strlen(name));
-    const bool can = dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64;
-    return can ? dtype : COFFER_UNKNOWN_DTYPE;
-}
-
-/* Takes GLOB=DTYPE apart, `glob` having space for all of it. */
+/* Takes GLOB=DTYPE apart, `glob` having space for all of it; a dtype alone is for all floats. */
 static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule *rule)
 {
     char shown[128];
     const char *equals = strrchr(text, '=');
     coffer_escape(text, strlen(text), shown, sizeof shown);
     if (equals == NULL) {
-        return cli_usage_error(app, "\"%s\" has no =; cast wants GLOB=DTYPE, such as '*=BF16'", shown);
+        *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, cli_rewrite_dtype(text), NULL, NULL };
+        return rule->dtype != COFFER_UNKNOWN_DTYPE
+                   ? CLI_EXIT_OK
+                   : cli_usage_error(app,
+                                     "\"%s\" is no dtype to cast to, and has no =; cast wants DTYPE, such as "
+                                     "BF16, or GLOB=DTYPE",
+                                     shown);
     }
     memcpy(glob, text, (size_t)(equals - text));
     glob[equals - text] = '\0';
-    *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, read_dtype(equals + 1), glob, NULL };
+    *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, cli_rewrite_dtype(equals + 1), glob, NULL };
     return rule->dtype != COFFER_UNKNOWN_DTYPE
                ? CLI_EXIT_OK
-               : cli_usage_error(app, "\"%s\": the dtype is to be F16, BF16, F32 or F64", shown);
+               : cli_usage_error(app, "\"%s\": the dtype is to be " CLI_REWRITE_DTYPES, shown);
 }
 
 static int run_cast(cli *app, const cli_arguments *arguments)
@@ -48,7 +42,8 @@ static const cli_option CAST_OPTIONS[] = {
 };
 
 static const cli_example CAST_EXAMPLES[] = {
-    { "coffer cast model.safetensors '*=BF16' -o half.safetensors", "every tensor to BF16" },
+    { "coffer cast model.safetensors bf16 -o half.safetensors", "every float to BF16" },
+    { "coffer cast model/ bf16 -o half/", "the same of a whole model, with its config.json and tokenizer" },
     { "coffer cast model.safetensors '*norm*=F32' '*=F16' --in-place", "all to F16, except norms to F32" },
     { NULL, NULL },
 };
@@ -57,11 +52,13 @@ const cli_command cli_cast = {
     .name = "cast",
     .run = run_cast,
     .summary = "rewrite a file with floats of another dtype",
-    .usage = "PATH GLOB=DTYPE...",
-    .about = "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32 or F64, from any\n"
-             "float, including those of 4, 6 and 8 bits. Numbers are rounded to nearest, ties to even; numbers\n"
-             "that are too large become infinite, which a warning counts. The first pattern that matches is used.\n"
-             "Integers, BOOL and C64 are refused. Every pattern has to match something, or nothing is done. Before\n"
+    .usage = "PATH DTYPE|GLOB=DTYPE...",
+    .about = "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32, F64, F8_E4M3 or\n"
+             "F8_E5M2, from any float, including those of 4, 6 and 8 bits. A DTYPE alone is for all floats but\n"
+             "those of 4 and 6 bits and F8_E8M0. Numbers are rounded to nearest, ties to even; numbers that are\n"
+             "too large become infinite, in F8_E4M3 448, as torch casts them, which a warning counts. The first\n"
+             "pattern that matches is used. Integers, BOOL and C64 are refused. Every pattern has to match something, "
+             "or nothing is done. Before\n"
              "PATH itself is rewritten, the command asks on a terminal; otherwise --in-place or -f allows it. PATH\n"
              "is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
              "\n"

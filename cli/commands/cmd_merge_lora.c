@@ -121,10 +121,11 @@ static int run_merge_lora(cli *app, const cli_arguments *arguments)
     const cli_rewrite_planner planner = {
         plan_merge, &run, { "merge", "merged", put_updates, json_updates, same_updates, &run }, false
     };
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
-        return cli_usage_error(app, "name the new file: -o FILE");
+    int code = cli_rewrite_check_given(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
-    int code = cli_adapters_open(&run.all, app, arguments, arguments->names + 1, arguments->name_count - 1);
+    code = cli_adapters_open(&run.all, app, arguments, arguments->names + 1, arguments->name_count - 1);
     if (code == CLI_EXIT_OK) {
         code = cli_adapters_guard(&run.all, cli_value(arguments, CLI_OPTION_OUTPUT));
     }
@@ -136,7 +137,7 @@ static int run_merge_lora(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option MERGE_LORA_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; or FOLDER/, for a whole model", NULL },
     { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
       NULL },
     { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },

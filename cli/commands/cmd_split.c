@@ -1,68 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer split MODEL -o FOLDER: a model as several files and their index. */
 #include "cli_collect.h"
+#include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_publish.h"
 #include "cli_recorded.h"
 #include "cli_report.h"
+#include "cli_rewrite.h"
 #include "cli_text.h"
+#include "cli_try.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SPLIT_ENDING ".safetensors"
-#define SPLIT_NAME "model" SPLIT_ENDING
 #define SPLIT_DEFAULT_SIZE UINT64_C(5000000000)
 
 /* Where the files go. */
 typedef struct split_target {
-    char *path;   /* of the model if it were one file */
-    char *index;  /* its index */
-    char *folder; /* that was made for it; NULL: it was there */
+    const char *path;        /* of the model if it were one file */
+    char *index;             /* its index */
+    cli_model_folder folder; /* unless -o is the whole path */
 } split_target;
 
 /* ---- Where ---- */
 
-/* A folder, in which the model is called "model", or the whole path of the model. */
-static bool name_target(split_target *target, const char *output)
+/* What is there already is replaced only when told to. Of a folder this has been looked at. */
+static int check_file(cli *app, const split_target *target, bool force)
 {
-    const size_t size = strlen(output) + sizeof "/" SPLIT_NAME ".index.json";
-    const bool whole = cli_ends_in(output, SPLIT_ENDING);
-    target->path = malloc(size);
+    const int code = cli_publish_check(app, target->path, force);
+    return code == CLI_EXIT_OK ? cli_publish_check(app, target->index, force) : code;
+}
+
+/* A folder, in which the model is called "model" or as it is, where programs look for that; or the whole path of it. */
+static int open_target(cli *app, split_target *target, const char *output, const cli_collection *all, const char *input,
+                       bool force)
+{
+    const bool whole = cli_ends_in(output, SPLIT_ENDING) && !cli_names_folder(output);
+    int code = whole ? CLI_EXIT_OK
+                     : cli_model_folder_open(&target->folder, app, output, all->models[0], input, "model", force);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    target->path = whole ? output : target->folder.path;
+    const size_t size = strlen(target->path) + sizeof ".index.json";
     target->index = malloc(size);
-    if (target->path == NULL || target->index == NULL) {
-        return false;
-    }
-    snprintf(target->path, size, whole ? "%s" : "%s/" SPLIT_NAME, output);
-    snprintf(target->index, size, "%s.index.json", target->path);
-    return true;
-}
-
-/* Remembers a folder that it made, so that a failure can remove it. */
-static int make_folder(cli *app, split_target *target, const char *output)
-{
-    if (cli_ends_in(output, SPLIT_ENDING)) {
-        return CLI_EXIT_OK;
-    }
-    bool made = false;
-    const int code = cli_publish_folder(app, output, &made);
-    target->folder = made ? strdup(output) : NULL;
-    return made && target->folder == NULL ? cli_fail_memory(app, output) : code;
-}
-
-/* What is there already is replaced only when told to. */
-static int check_target(cli *app, split_target *target, const char *output, bool force)
-{
-    if (!name_target(target, output)) {
+    if (target->index == NULL) {
         return cli_fail_memory(app, output);
     }
-    int code = cli_publish_check(app, target->path, force);
-    if (code == CLI_EXIT_OK) {
-        code = cli_publish_check(app, target->index, force);
-    }
-    return code == CLI_EXIT_OK ? make_folder(app, target, output) : code;
+    snprintf(target->index, size, "%s.index.json", target->path);
+    return whole ? check_file(app, target, force) : CLI_EXIT_OK;
 }
 
 /* What is being split, and all that is going to be replaced. */
@@ -111,24 +99,13 @@ static int guard_new_files(split_guard *guard, const split_target *target, const
     return guard->code;
 }
 
-/* The folder that was made goes with the failure. rmdir leaves it when something is in it. */
-static void free_target(split_target *target, int code)
-{
-    if (target->folder != NULL && code != CLI_EXIT_OK) {
-        (void)rmdir(target->folder);
-    }
-    free(target->path);
-    free(target->index);
-    free(target->folder);
-}
-
 /* ---- Writing ---- */
 
 static void show_json(const cli_collection *all, cli *app, const char *path, const char *output,
-                      const coffer_model_writer *writer)
+                      const coffer_model_writer *writer, bool dry_run)
 {
     cli_output *out = &app->out;
-    const size_t count = coffer_model_writer_shard_count(writer);
+    const size_t count = writer != NULL ? coffer_model_writer_shard_count(writer) : 0;
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, path);
@@ -138,7 +115,7 @@ static void show_json(const cli_collection *all, cli *app, const char *path, con
         cli_json_string(out, coffer_model_writer_shard_name(writer, i));
     }
     cli_json_close(out, ']');
-    cli_json_collect_done(all, app, output);
+    cli_json_collect_done(all, app, output, dry_run);
     cli_json_close(out, '}');
 }
 
@@ -161,10 +138,13 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
     files.digests = all->digests;
     coffer_model_writer_options options = *given;
     options.files = &files;
+    options.companions = target->folder.files;
+    options.companion_count = target->folder.count;
     coffer_error err;
     coffer_model_writer *writer = NULL;
     const char *path = arguments->names[0];
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
     split_guard guard = { app, arguments, all, CLI_EXIT_OK };
     if (guard_old_model(&guard, target) != CLI_EXIT_OK) {
         return guard.code;
@@ -175,16 +155,31 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
         return guard.code;
     }
     if (status == COFFER_OK) {
-        status = write_files(all, app, writer, &err);
+        status = dry_run ? cli_try_files(writer, all->header, &err) : write_files(all, app, writer, &err);
     }
     if (status == COFFER_OK) {
-        cli_collect_done(all, app, output, coffer_model_writer_shard_count(writer));
+        cli_collect_done(all, app, output, coffer_model_writer_shard_count(writer), dry_run);
         if (app->json) {
-            show_json(all, app, path, output, writer);
+            show_json(all, app, path, output, writer, dry_run);
         }
     }
     coffer_model_writer_free(writer);
     return status == COFFER_OK ? CLI_EXIT_OK : cli_collect_fail(all, app, arguments, &err);
+}
+
+/* A dry run without -o: what the files would have can be written, wherever that is. Which files there would be is known
+   with their place. */
+static int show_unplaced(const cli_collection *all, cli *app, const cli_arguments *arguments)
+{
+    coffer_error err;
+    if (coffer_header_build(all->header, NULL, NULL, NULL, NULL, &err) != COFFER_OK) {
+        return cli_collect_fail(all, app, arguments, &err);
+    }
+    cli_collect_done(all, app, NULL, 1, true);
+    if (app->json) {
+        show_json(all, app, arguments->names[0], NULL, NULL, true);
+    }
+    return CLI_EXIT_OK;
 }
 
 static int run_split(cli *app, const cli_arguments *arguments)
@@ -195,23 +190,27 @@ static int run_split(cli *app, const cli_arguments *arguments)
     options.max_shard_size = SPLIT_DEFAULT_SIZE;
     options.balanced = cli_given(arguments, CLI_OPTION_BALANCED);
     options.force = cli_given(arguments, CLI_OPTION_FORCE);
-    if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
+    const bool unplaced = output == NULL && cli_given(arguments, CLI_OPTION_DRY_RUN);
+    if (!unplaced && (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0)) {
         return cli_usage_error(app, "name the folder for the files: -o FOLDER");
     }
     if (size != NULL && !cli_read_size(size, &options.max_shard_size)) {
         return cli_usage_error(app, "--max-shard-size needs a number of bytes: 5GB, 500MB, 1GiB, 250000");
     }
-    split_target target = { NULL, NULL, NULL };
+    split_target target = { .path = NULL };
     cli_collection all;
     int code = cli_collect(&all, app, arguments);
-    if (code == CLI_EXIT_OK) {
-        code = check_target(app, &target, output, options.force);
+    if (code == CLI_EXIT_OK && unplaced) {
+        code = show_unplaced(&all, app, arguments);
+    } else if (code == CLI_EXIT_OK) {
+        code = open_target(app, &target, output, &all, arguments->names[0], options.force);
     }
-    if (code == CLI_EXIT_OK) {
+    if (code == CLI_EXIT_OK && !unplaced) {
         code = write_model(&all, app, arguments, &target, &options);
     }
     cli_collection_free(&all);
-    free_target(&target, code);
+    cli_model_folder_close(&target.folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
+    free(target.index);
     return code;
 }
 
@@ -220,6 +219,7 @@ static const cli_option SPLIT_OPTIONS[] = {
       NULL },
     { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "bytes of tensors in a file; 5GB if not given", NULL },
     { CLI_OPTION_BALANCED, 0, "balanced", NULL, "as many files, but as even as the order allows", NULL },
+    CLI_OPTION_ROW_DRY_RUN,
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing model", NULL },
     CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,
@@ -239,13 +239,14 @@ const cli_command cli_split = {
     .usage = "MODEL",
     .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, by the same\n"
              "rules and names as other programs, and an index; a model that fits into one file becomes\n"
-             "model.safetensors. Every file has the model's metadata. An older model and the new one are never\n"
-             "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what\n"
-             "was interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB\n"
-             "or TiB for powers of 1024.\n"
+             "model.safetensors. Every file has the model's metadata. The folder gets the companions of MODEL,\n"
+             "too: its config.json, tokenizer and the like. An older model and the new one are never mixed; the\n"
+             "next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what was\n"
+             "interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB or\n"
+             "TiB for powers of 1024.\n"
              "\n"
-             "JSON: path, files [name], output, tensors, size of the tensors in bytes, seconds. A model that fails\n"
-             "has path and error (see coffer help info).\n",
+             "JSON: path, files [name], output, done (\"written\", \"dry_run\"), tensors, size of the tensors in\n"
+             "bytes, seconds. A model that fails has path and error (see coffer help info).\n",
     .options = SPLIT_OPTIONS,
     .examples = SPLIT_EXAMPLES,
     .least_names = 1,

@@ -58,7 +58,9 @@ typedef enum coffer_rewrite_kind {
  */
 typedef struct coffer_rewrite_rule {
     coffer_rewrite_kind kind;
-    coffer_dtype dtype; /* of a cast: COFFER_F16, COFFER_BF16, COFFER_F32 or COFFER_F64 */
+    coffer_dtype dtype; /* cast to: COFFER_F16, COFFER_BF16, COFFER_F32, COFFER_F64, COFFER_F8_E4M3, COFFER_F8_E5M2 */
+    /* NULL, of a cast alone: every float, but for those of 4 and 6 bits and F8_E8M0, which are of no use without what
+       they are scaled by, or scale. */
     const char *pattern;
     /* Of a rename: the new name. Each `*` becomes what the `*` of the same place in the pattern took (the shortest text
        that serves), and a backslash takes the next character as it is; of the other kinds, as these say. */
@@ -102,16 +104,19 @@ typedef struct coffer_rewrite_options {
     void *collision_ctx;
     /* Write files anew that have tensors which the index says are in others (COFFER_NOTE_SUPERSEDED), without these. */
     bool drop_superseded;
-    /* Files that are published with the new model in the folder of `output`, as in coffer_model_writer_options. Borrowed
-       until the plan is freed; what is in them is read when the plan is carried out, so that it can say what is planned.
-       An output with companions is safetensors, and its path ends as one of several files does. */
+    /* Files that are published with the new model in the folder of `output`, as in coffer_model_writer_options.
+       Borrowed until the plan is freed; what is in them is read when the plan is carried out, so that it can say what
+       is planned. An output with companions is safetensors, and its path ends as one of several files does. */
     const coffer_companion *companions;
     size_t companion_count;
+    /* Where the new model goes is not known yet, and `output` does not count: such a plan can only be checked, by all
+       but what is asked of the place. */
+    bool unplaced;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0                                       \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false, NULL, 0, false                                \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,
@@ -163,7 +168,7 @@ typedef struct coffer_rewrite_change {
     const coffer_tensor *from;
     const coffer_tensor
         *to;             /* with its new name, dtype and offset in its file, which `shard` numbers; NULL: left out */
-    uint64_t overflowed; /* numbers that a cast made infinite, once it has run */
+    uint64_t overflowed; /* numbers that a cast made infinite, in F8_E4M3 448, once it has run */
     uint64_t vanished;   /* numbers that a cast made zero */
     bool computed;       /* its numbers are changed by a plan of coffer/merge.h. Since 0.2, as is what follows */
     /* Once a plan of coffer/quantised.h has run: numbers that are NaN, and uses of zero points of GPTQ of which every
@@ -193,15 +198,15 @@ COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const cof
 COFFER_API const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_rewrite *rewrite);
 /* What becomes of coffer_at(model, i); NULL when i is not below coffer_count(model). Borrowed from the plan. */
 COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i);
-/* Of a rewrite by COFFER_REWRITE_LAYERS, by the first such rule: how many layers the stack had, *before, how many it has
-   then, *after, and the old number of each of those, as far as `capacity` goes, in `from` (not touched when it is 0).
+/* Of a rewrite by COFFER_REWRITE_LAYERS, by the first such rule: how many layers the stack had, *before, how many it
+   has then, *after, and the old number of each of those, as far as `capacity` goes, in `from`; NULL when it is 0.
    False, and nothing else, for a rewrite without such a rule. Since 0.2. */
 COFFER_API bool coffer_rewrite_layers(const coffer_rewrite *rewrite, uint32_t *from, size_t capacity, size_t *before,
                                       size_t *after);
 /*
  * Carries the plan out, once. In new files tensors come in the order in which every writer puts them; casts round to
- * the nearest, of two that are as near to the even one, beyond the largest to infinity, by several threads with at most
- * 4 MiB each.
+ * the nearest, of two that are as near to the even one, beyond the largest as coffer_encode, by several threads with at
+ * most 4 MiB each.
  * Until the new files are complete nothing is touched: after any failure the old model is there as it was, and
  * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. Several files, or their new headers,
  * take their places together: COFFER_ERR_UNFINISHED says that all is decided and coffer_recover has to finish.

@@ -70,10 +70,11 @@ COFFER_API coffer_kind coffer_dtype_kind(coffer_dtype dtype);
    memory of its own. */
 COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count,
                                        double *values);
-/* The other way, for the floats that have infinities (F16, BF16, F32, F64, F8_E5M2): `count` doubles to little-endian
-   `data`, rounded to the nearest, of two that are as near to the even one, so subnormal numbers too; beyond the largest
-   to infinity. Zeros keep their sign, a NaN becomes the quiet one. COFFER_ERR_ARGUMENT for any other dtype. `data`
-   needs no alignment. Since 0.2. */
+/* The other way, for the floats that have infinities (F16, BF16, F32, F64, F8_E5M2) and F8_E4M3: `count` doubles to
+   little-endian `data`, rounded to the nearest, of two that are as near to the even one, so subnormal numbers too;
+   beyond the largest to infinity. F8_E4M3 has none: there the largest number stands for what is beyond it and for
+   infinity, as torch casts. Zeros keep their sign, a NaN becomes the quiet one. COFFER_ERR_ARGUMENT for any other
+   dtype. `data` needs no alignment. Since 0.2. */
 COFFER_API coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data);
 
 /* ---- Formats ----------------------------------------------------------------------------------------------------- */

@@ -122,7 +122,7 @@ COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_erro
 /* Releases the writer; one that was not finished leaves no file. NULL is ignored. */
 COFFER_API void coffer_writer_free(coffer_writer *writer);
 
-/* ---- Files beside a model ---------------------------------------------------------------------------------------- */
+/* ---- Files next to a model --------------------------------------------------------------------------------------- */
 
 /* A file that is published together with a model, in its folder. Since 0.2. */
 typedef struct coffer_companion {
@@ -139,12 +139,12 @@ typedef struct coffer_companions coffer_companions;
 
 /* Whether a file of this name, without a folder, is one that programs read together with a model's tensors, or people:
    a configuration, of a tokenizer or processor, too, a vocabulary, a chat template, code that a configuration names, a
-   licence, a model card. Weights of any format and their indices are none, nor are digests and the state of a training.
-   Since 0.2. */
+   licence, a model card. Weights of any format, their indices, digests and the state of a training are not.
+   For programs that copy models in a way of their own. Since 0.2. */
 COFFER_API bool coffer_is_companion(const char *name);
 /* Reads the companions of a model from the folder of its files, in order of their names; of a URL, those that
-   coffer_fetch downloads with it. With NULL for the model: those in the folder `path` on this machine, or in that of the
-   file `path`. A model in memory has none. Since 0.2. */
+   coffer_fetch downloads with it. With NULL for the model: those in the folder `path` on this machine, or in that of
+   the file `path`. A model in memory has none. Since 0.2. */
 COFFER_API coffer_status coffer_companions_read(coffer_companions **companions, const coffer *model, const char *path,
                                                 coffer_error *err);
 /* Companion `i`, borrowed; NULL when there is none of that number. Since 0.2. */

@@ -300,30 +300,32 @@ static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitud
 /*
  * A NaN keeps its sign and becomes the quiet NaN of the format; its payload does not fit and is
  * dropped. What rounds beyond the largest number becomes infinity, as IEEE 754 has it for this
- * rounding.
+ * rounding; in F8_E4M3, which has none, the largest number, and its only NaN has all bits set.
  */
 static uint64_t values_encode(const coffer__dtype_info *info, double value)
 {
     const uint64_t bits = coffer__double_bits(value);
-    const uint64_t infinity = (((uint64_t)1 << info->exponent) - 1) << info->mantissa;
+    const bool has_infinity = info->special == COFFER__SPECIAL_IEEE;
+    const uint64_t codes = (uint64_t)1 << (info->exponent + info->mantissa);
+    const uint64_t infinity = has_infinity ? codes - ((uint64_t)1 << info->mantissa) : codes - 2;
     const uint64_t sign = bits >> 63 << (info->exponent + info->mantissa);
     const uint64_t magnitude = bits & (UINT64_MAX >> 1);
     if (magnitude > COFFER__DOUBLE_INFINITY) {
-        return sign | infinity | (uint64_t)1 << (info->mantissa - 1);
+        return sign | (has_infinity ? infinity | (uint64_t)1 << (info->mantissa - 1) : codes - 1);
     }
     const uint64_t nearest = info->bits == 64 ? magnitude : values_nearest(info, magnitude);
     return sign | (nearest < infinity ? nearest : infinity);
 }
 
-/* Only dtypes with infinities and NaNs: for others there would be a choice what an overflow
-   becomes, which the caller has to make. Elements are written little-endian, as files have them. */
+/* Only dtypes with infinities and NaNs, and F8_E4M3, for which every program saturates: for others there would be a
+   choice what an overflow becomes, which the caller has to make. Elements are written little-endian, as files have them. */
 coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data)
 {
     /* A copy: what is written through `to` cannot change it, as far as the compiler knows, so it
        stays in registers. */
     const coffer__dtype_info info = *coffer__dtype_info_of(dtype);
     const bool has_infinities = info.kind == COFFER_KIND_FLOAT && info.special == COFFER__SPECIAL_IEEE;
-    if (!has_infinities || (count > 0 && (data == NULL || values == NULL))) {
+    if (!(has_infinities || dtype == COFFER_F8_E4M3) || (count > 0 && (data == NULL || values == NULL))) {
         return COFFER_ERR_ARGUMENT;
     }
     const unsigned size = info.bits / 8;

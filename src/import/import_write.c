@@ -193,7 +193,7 @@ static coffer_status import_check_names(const import_saving *saving, const coffe
     return COFFER_OK;
 }
 
-/* Several files, or one with others beside it. Their names are known only when the writer has planned them, so that is when they
+/* Several files, or one with companions. Their names are known only when the writer has planned them, so that is when they
    are compared with the input's; the writer has not replaced anything by then. */
 static coffer_status import_write_model(import_saving *saving, const coffer_header *header, coffer_error *err)
 {

@@ -34,9 +34,9 @@
 
 #define COMMIT_FORCED ".coffer-force"
 #define COMMIT_HEAD ".coffer-head"
-#define COMMIT_BESIDE ".coffer-beside"
-/* Bytes of .coffer-beside. */
-#define COMMIT_BESIDE_MAX ((uint64_t)1 << 20)
+#define COMMIT_COMPANIONS ".coffer-companions"
+/* Bytes of .coffer-companions. */
+#define COMMIT_COMPANIONS_MAX ((uint64_t)1 << 20)
 /* Bytes of .coffer-force; commit.h has the layout. */
 #define COMMIT_FORCED_SIZE 32
 
@@ -94,7 +94,7 @@ static bool commit_make_names(coffer__commit *commit, const char *path)
            coffer__pending_save_index_name(&commit->ready, path, COFFER__PENDING_SAVE_READY) &&
            coffer__pending_save_index_name(&commit->forced, path, COMMIT_FORCED) &&
            coffer__pending_save_index_name(&commit->old, path, COFFER__PENDING_SAVE_OLD) &&
-           coffer__pending_save_index_name(&commit->beside, path, COMMIT_BESIDE) &&
+           coffer__pending_save_index_name(&commit->companions, path, COMMIT_COMPANIONS) &&
            coffer__path_beside(&commit->shadow, path, "", COFFER__PENDING_SAVE_OLD);
 }
 
@@ -138,7 +138,7 @@ static coffer_status commit_check_all_own(const coffer__commit *commit, coffer_e
     if (status != COFFER_OK) {
         return status;
     }
-    status = commit_check_own(commit, commit->beside.text, false, err);
+    status = commit_check_own(commit, commit->companions.text, false, err);
     return status == COFFER_OK ? commit_check_own(commit, commit->old.text, true, err) : status;
 }
 
@@ -399,36 +399,36 @@ static bool commit_unlink(const char *path)
     return os_error == 0 || os_error == ENOENT;
 }
 
-/* Gives a file beside the model its name. Where none waits for it, an earlier run got this far. */
-static coffer_status commit_place_beside(const coffer__commit *commit, const char *target, const char *temporary,
-                                         coffer_error *err)
+/* Gives a companion its name. Where none waits for it, an earlier run got this far. */
+static coffer_status commit_place_companion(const coffer__commit *commit, const char *target, const char *temporary,
+                                            coffer_error *err)
 {
     return coffer__os_exists(temporary) ? commit_rename(commit, temporary, target, err) : COFFER_OK;
 }
 
-/* Removes a new file beside the model. */
-static coffer_status commit_undo_beside(const coffer__commit *commit, const char *target, const char *temporary,
-                                        coffer_error *err)
+/* Removes a new companion. */
+static coffer_status commit_undo_companion(const coffer__commit *commit, const char *target, const char *temporary,
+                                           coffer_error *err)
 {
     (void)commit;
     (void)target;
     return commit_unlink(temporary) ? COFFER_OK : coffer__errno_status(err, "remove a new file", temporary, EACCES);
 }
 
-/* Does that with every file that .coffer-beside names, and removes the list when all of it could be done; there may be
+/* Does that with every file that .coffer-companions names, and removes the list when all of it could be done; there may be
    none. Its names are judged again, as anybody may have changed it. */
-static coffer_status commit_each_beside(const coffer__commit *commit,
-                                        coffer_status (*act)(const coffer__commit *commit, const char *target,
-                                                             const char *temporary, coffer_error *err),
-                                        coffer_error *err)
+static coffer_status commit_each_companion(const coffer__commit *commit,
+                                           coffer_status (*act)(const coffer__commit *commit, const char *target,
+                                                                const char *temporary, coffer_error *err),
+                                           coffer_error *err)
 {
     coffer__whole list;
     coffer__path target;
     coffer__path temporary;
     coffer_status status =
-        coffer__model_dir_read(commit->beside.text, NULL, COMMIT_BESIDE_MAX, &commit->allocator, &list, err);
+        coffer__model_dir_read(commit->companions.text, NULL, COMMIT_COMPANIONS_MAX, &commit->allocator, &list, err);
     if (status != COFFER_OK) {
-        return status == COFFER_ERR_NOT_FOUND ? COFFER_OK : coffer__fail_path(err, status, commit->beside.text);
+        return status == COFFER_ERR_NOT_FOUND ? COFFER_OK : coffer__fail_path(err, status, commit->companions.text);
     }
     for (size_t at = 0; at < list.size && status == COFFER_OK;) {
         const char *text = (const char *)list.bytes + at;
@@ -441,8 +441,8 @@ static coffer_status commit_each_beside(const coffer__commit *commit,
         at += name.len + 1;
     }
     coffer__whole_free(&list, &commit->allocator);
-    const bool gone = status != COFFER_OK || commit_unlink(commit->beside.text);
-    return gone ? status : coffer__errno_status(err, "remove the list of new files", commit->beside.text, EACCES);
+    const bool gone = status != COFFER_OK || commit_unlink(commit->companions.text);
+    return gone ? status : coffer__errno_status(err, "remove the list of new files", commit->companions.text, EACCES);
 }
 
 /* An index that names nothing. It records that there was no index before, so that recovery can
@@ -599,7 +599,7 @@ static coffer_status commit_settle(const coffer__commit *commit, coffer_error *e
         status = commit->meanwhile(commit->meanwhile_ctx, err);
     }
     if (status == COFFER_OK) {
-        status = commit_each_beside(commit, commit_place_beside, err);
+        status = commit_each_companion(commit, commit_place_companion, err);
     }
     if (status == COFFER_OK) {
         status = commit_place_all(commit, &list, err);
@@ -643,7 +643,7 @@ static void commit_undo(const coffer__commit *commit, const char *list_path)
     coffer__path file;
     const char *path = commit->path.text;
     /* A model of one file, or of no tensors, has its temporary file here even if the list does not name it. */
-    bool all = commit_unlink_new(path) && commit_each_beside(commit, commit_undo_beside, NULL) == COFFER_OK;
+    bool all = commit_unlink_new(path) && commit_each_companion(commit, commit_undo_companion, NULL) == COFFER_OK;
     const coffer_status status = commit_read_list(&list, list_path, &commit->allocator, NULL);
     /* After a failure of memory or I/O the next try may succeed, so the list stays for it. */
     all = all && status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
@@ -864,29 +864,29 @@ coffer_status coffer__commit_begin(coffer__commit *commit, const void *index, si
     return commit_write(commit, commit->fresh.text, index, size, again, err);
 }
 
-/* Whether a file beside the model can get its name. *target and *temporary are its paths. */
-static coffer_status commit_judge_beside(const coffer__commit *commit, const coffer_companion *file,
-                                         coffer__path *target, coffer__path *temporary, coffer_error *err)
+/* Whether a companion can get its name. *target and *temporary are its paths. */
+static coffer_status commit_judge_companion(const coffer__commit *commit, const coffer_companion *file,
+                                            coffer__path *target, coffer__path *temporary, coffer_error *err)
 {
     const char *path = commit->path.text;
     if (!coffer__path_sibling(target, path, file->name) || !coffer__commit_name(temporary, target->text) ||
         coffer__model_dir_check_name(file->name, coffer__text_len(file->name), 0, NULL) != COFFER_OK ||
         coffer__shards_path_fits(target->text)) {
-        return commit_refuse(file->name, "it is no name of a file beside a model", err);
+        return commit_refuse(file->name, "it is no name of a file next to a model", err);
     }
     const coffer_status status = coffer__commit_judge(path, target->text, err);
     return status == COFFER_OK ? coffer__commit_check(target->text, err) : status;
 }
 
 /* The list of the files, a line for each. */
-static coffer_status commit_list_beside(const coffer__commit *commit, const coffer_companion *files, size_t count,
-                                        coffer__writing *list, coffer_error *err)
+static coffer_status commit_list_companions(const coffer__commit *commit, const coffer_companion *files, size_t count,
+                                            coffer__writing *list, coffer_error *err)
 {
     coffer__path target;
     coffer__path temporary;
     for (size_t i = 0; i < count; i++) {
         const coffer_status status =
-            files[i].bytes == NULL ? COFFER_OK : commit_judge_beside(commit, &files[i], &target, &temporary, err);
+            files[i].bytes == NULL ? COFFER_OK : commit_judge_companion(commit, &files[i], &target, &temporary, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -895,27 +895,27 @@ static coffer_status commit_list_beside(const coffer__commit *commit, const coff
             coffer__write(list, "\n", 1);
         }
     }
-    if (list->failed || list->used > COMMIT_BESIDE_MAX) {
+    if (list->failed || list->used > COMMIT_COMPANIONS_MAX) {
         return coffer__fail(err, list->failed ? COFFER_ERR_MEMORY : COFFER_ERR_ARGUMENT,
-                            "there is no space for the names of the files beside the model");
+                            "there is no space for the names of the companions");
     }
     return COFFER_OK;
 }
 
-coffer_status coffer__commit_add_beside(coffer__commit *commit, const coffer_companion *files, size_t count,
-                                        coffer_error *err)
+coffer_status coffer__commit_add_companions(coffer__commit *commit, const coffer_companion *files, size_t count,
+                                            coffer_error *err)
 {
     coffer__path target;
     coffer__path temporary;
     coffer__writing list = { .allocator = &commit->allocator };
-    coffer_status status = commit_list_beside(commit, files, count, &list, err);
+    coffer_status status = commit_list_companions(commit, files, count, &list, err);
     if (status == COFFER_OK && list.used > 0) {
-        status = commit_write(commit, commit->beside.text, list.text, list.used, false, err);
+        status = commit_write(commit, commit->companions.text, list.text, list.used, false, err);
     }
     coffer__writing_free(&list);
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         if (files[i].bytes != NULL) {
-            status = commit_judge_beside(commit, &files[i], &target, &temporary, err);
+            status = commit_judge_companion(commit, &files[i], &target, &temporary, err);
             status = status == COFFER_OK
                          ? commit_write(commit, temporary.text, files[i].bytes, files[i].size, false, err)
                          : status;

@@ -9,17 +9,17 @@
  *   NAME.safetensors.index.json.coffer-force   which old model of one file may be removed, if that was asked for
  *   NAME.safetensors.index.json.coffer-old     the old index, or an empty file where there was none
  *   NAME.safetensors.coffer-old                an old model of one file, which loaders would prefer to an index
- *   NAME.safetensors.index.json.coffer-beside  the names of files beside the model that come with it, a line for each
- *   FILE.coffer-new                            the new FILE, of the model or beside it
+ *   NAME.safetensors.index.json.coffer-companions  the names of companions, a line for each
+ *   FILE.coffer-new                            the new FILE, of the model or a companion
  *   FILE.coffer-head                           or, where only its header changes and has the space: that header (patch.h)
  *
  * A save takes these steps, in this order:
  *
  *   1. the new index is written as .coffer-new, then the new files as FILE.coffer-new, or headers as FILE.coffer-head;
- *      before them, where there are any, the list of files beside the model, and these
+ *      before them, where there are any, the list of companions, and these
  *   2. the index is renamed to .coffer-ready: this is the decision
  *   3. the old model moves aside to .coffer-old
- *   4. the new files get their names, first those beside the model, whose list is removed then; each FILE.coffer-head
+ *   4. the new files get their names, first companions, whose list is removed then; each FILE.coffer-head
  *      becomes the undo file of FILE, from which its header is written, so that recovering FILE by itself goes forward,
  *      too
  *   5. the index gets its name
@@ -59,7 +59,7 @@ typedef struct coffer__commit {
     coffer__path ready;
     coffer__path forced;
     coffer__path old;
-    coffer__path beside;
+    coffer__path companions;
     coffer__path shadow;
     int directory; /* the folder, locked; -1: not open */
     coffer__os_info folder;
@@ -92,8 +92,8 @@ coffer_status coffer__commit_check(const char *path, coffer_error *err);
 coffer_status coffer__commit_begin(coffer__commit *commit, const void *index, size_t size, coffer_error *err);
 /* Writes files that come with the model, each beside it as FILE.coffer-new, and the list of them first. After
    coffer__commit_begin, once. Fails when one of them cannot get its name (COFFER_ERR_SHARD_NAME, COFFER_ERR_DIRECTORY). */
-coffer_status coffer__commit_add_beside(coffer__commit *commit, const coffer_companion *files, size_t count,
-                                        coffer_error *err);
+coffer_status coffer__commit_add_companions(coffer__commit *commit, const coffer_companion *files, size_t count,
+                                            coffer_error *err);
 /* The name under which a file of the model is written, FILE.coffer-new; false if it is too long. */
 bool coffer__commit_name(coffer__path *out, const char *file);
 /* The name under which the new header of a file is kept that is patched instead, FILE.coffer-head; false if it is too

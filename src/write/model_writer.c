@@ -311,7 +311,7 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
         status = model_writer_begin(writer, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__commit_add_beside(&writer->commit, options->companions, options->companion_count, err);
+        status = coffer__commit_add_companions(&writer->commit, options->companions, options->companion_count, err);
     }
     return status;
 }

@@ -791,7 +791,8 @@ static coffer_status rewrite_check_way(coffer_rewrite *rewrite, coffer_error *er
                             "the new files would have other names, and the model has no index by which the old ones "
                             "are removed: name another place for the new model");
     }
-    const coffer_status status = rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers
+    const bool placed = !rewrite->options.unplaced;
+    const coffer_status status = placed && (rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers)
                                      ? coffer__rewrite_guard(rewrite, err)
                                      : COFFER_OK;
     return status == COFFER_OK && headers ? coffer__rewrite_measure_headers(rewrite, err) : status;
@@ -886,6 +887,7 @@ coffer_status coffer__rewrite_plan_computed(coffer_rewrite **rewrite, const coff
     made->allocator = *allocator;
     made->model = model;
     made->options = known;
+    made->options.output = known.unplaced ? "model.safetensors" : known.output;
     /* coffer_rewrite_free closes any lock that is not -1, so this comes before the first step that
        can fail. */
     made->lock = -1;

@@ -91,6 +91,15 @@ static void rewrite_count_losses(rewrite_piece *piece, const double *values, con
     }
 }
 
+/* F8_E4M3 has no infinity to tell an overflow by. Halfway between 448 and what would follow it is the last number that
+   448 is the nearest of. */
+static void rewrite_count_saturated(rewrite_piece *piece, const double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        piece->overflowed += fabs(values[i]) > 464;
+    }
+}
+
 /* What computes the piece's numbers; NULL: it is only cast. */
 static const coffer__computing *rewrite_computing(const coffer_rewrite *rewrite, const rewrite_piece *piece)
 {
@@ -116,6 +125,9 @@ static void rewrite_cast_block(const rewrite_cast_worker *worker, rewrite_piece 
     (void)coffer_encode(dtypes[1], values, count, into);
     (void)coffer_decode(dtypes[1], into, 0, count, back);
     rewrite_count_losses(piece, values, back, count);
+    if (dtypes[1] == COFFER_F8_E4M3) {
+        rewrite_count_saturated(piece, values, count);
+    }
 }
 
 /* The same for what is computed in F32. */

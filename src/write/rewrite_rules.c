@@ -22,10 +22,10 @@
 
 /* ---- what a rule may be ---- */
 
-/* Of these four, encoding rounds correctly and has an infinity to overflow to. */
+/* Those that coffer_encode knows. */
 static bool rewrite_can_cast_to(coffer_dtype dtype)
 {
-    return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64;
+    return coffer_encode(dtype, NULL, 0, NULL) == COFFER_OK;
 }
 
 /* Counts the stars that no backslash precedes. A star in a set counts too, which at worst asks for
@@ -68,7 +68,7 @@ static coffer_status rewrite_check_rename(const coffer_rewrite_rule *rule, coffe
 /* Only the fields that the kind uses are looked at, so the others may have any value. */
 static coffer_status rewrite_check_rule(const coffer_rewrite_rule *rule, coffer_error *err)
 {
-    if (rule->pattern == NULL) {
+    if (rule->pattern == NULL && rule->kind != COFFER_REWRITE_CAST) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a rule's pattern is NULL");
     }
     /* No default: the compiler warns when a kind is added and not handled. A value that is no kind,
@@ -88,7 +88,8 @@ static coffer_status rewrite_check_rule(const coffer_rewrite_rule *rule, coffer_
     case COFFER_REWRITE_CAST:
         return rewrite_can_cast_to(rule->dtype)
                    ? COFFER_OK
-                   : coffer__fail(err, COFFER_ERR_ARGUMENT, "tensors are cast to F16, BF16, F32 or F64 only");
+                   : coffer__fail(err, COFFER_ERR_ARGUMENT,
+                                  "tensors are cast to F16, BF16, F32, F64, F8_E4M3 or F8_E5M2 only");
     }
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a rule's kind is not one of its values");
 }
@@ -346,7 +347,7 @@ static coffer_status rewrite_prepare_rule(const coffer__rewrite_rules *rules, co
         prepared->layers.allocator = &rules->allocator;
         return coffer__layer_list_read(&prepared->layers, rule->pattern, err);
     default:
-        prepared->pattern = coffer__pattern_prepare(rule->pattern);
+        prepared->pattern = coffer__pattern_prepare(rule->pattern != NULL ? rule->pattern : "*");
         return COFFER_OK;
     }
 }
@@ -449,6 +450,12 @@ static bool rewrite_rename_by(coffer__rewrite_rules *rules, const coffer__rewrit
     return true;
 }
 
+/* Floats whose numbers mean something without others: codes of 4 and 6 bits have scales, and F8_E8M0 is one. */
+static bool rewrite_is_alone(coffer_dtype dtype)
+{
+    return coffer_dtype_kind(dtype) == COFFER_KIND_FLOAT && coffer_dtype_bits(dtype) >= 8 && dtype != COFFER_F8_E8M0;
+}
+
 /* Whether the rule has anything to do with the tensor. */
 static bool rewrite_matches(coffer__rewrite_rules *rules, const coffer__rewrite_prepared *prepared,
                             const coffer_tensor *tensor)
@@ -459,6 +466,9 @@ static bool rewrite_matches(coffer__rewrite_rules *rules, const coffer__rewrite_
     if (prepared->rule->kind == COFFER_REWRITE_LAYERS) {
         return rewrite_in_stack(prepared, name, &place);
     }
+    if (prepared->rule->pattern == NULL) {
+        return rewrite_is_alone(tensor->dtype);
+    }
     return rewrite_is_rename(prepared->rule) ? rewrite_rename_by(rules, prepared, name, &unclear)
                                              : coffer__pattern_fits(&prepared->pattern, name);
 }
@@ -467,6 +477,9 @@ static bool rewrite_matches(coffer__rewrite_rules *rules, const coffer__rewrite_
 
 static coffer_status rewrite_no_match(const coffer_rewrite_rule *rule, coffer_error *err)
 {
+    if (rule->pattern == NULL) {
+        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is a float that can be cast by itself");
+    }
     const size_t len = strlen(rule->pattern);
     switch (rule->kind) {
     case COFFER_REWRITE_RENAME_EXACT:

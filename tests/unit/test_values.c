@@ -441,6 +441,22 @@ static void numbers_beyond_both_ends(void **state)
     assert_int_equal(encode_value(COFFER_F16, -NAN) & 0x7FFF, 0x7E00);
 }
 
+/* As torch 2.13 casts to float8_e4m3fn: the largest number stands for all that is beyond it. */
+static void saturated(void **state)
+{
+    static const struct {
+        double value;
+        uint64_t code;
+    } cases[] = { { 448, 0x7E },    { 464, 0x7E },       { 465, 0x7E },        { 1e300, 0x7E }, { INFINITY, 0x7E },
+                  { -465, 0xFE },   { -INFINITY, 0xFE }, { 432.01, 0x7E },     { 431.9, 0x7D }, { 1.0625, 0x38 },
+                  { 1.1875, 0x3A }, { 0x1p-10, 0x00 },   { 0x1.01p-10, 0x01 }, { -0.0, 0x80 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(encode_value(COFFER_F8_E4M3, cases[i].value), cases[i].code);
+    }
+    assert_int_equal(encode_value(COFFER_F8_E4M3, NAN) & 0x7F, 0x7F);
+}
+
 /* Every power of two, down to the least double: far below a format's least number nothing is left, however far. */
 static void powers_of_two(void **state)
 {
@@ -468,7 +484,7 @@ static void what_cannot_be_encoded(void **state)
     uint8_t bytes[5] = { 0, 0, 0, 0, 7 };
     for (int dtype = -1; dtype <= COFFER_DTYPE_COUNT + 1; dtype++) {
         const bool can = dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64 ||
-                         dtype == COFFER_F8_E5M2;
+                         dtype == COFFER_F8_E5M2 || dtype == COFFER_F8_E4M3;
         assert_int_equal(coffer_encode((coffer_dtype)dtype, values, 0, bytes), can ? COFFER_OK : COFFER_ERR_ARGUMENT);
     }
     assert_int_equal(coffer_encode(COFFER_F16, values, 2, bytes), COFFER_OK);
@@ -588,6 +604,7 @@ int main(void)
         cmocka_unit_test(every_step_is_rounded_to_the_nearest),
         cmocka_unit_test(every_code_comes_back),
         cmocka_unit_test(numbers_beyond_both_ends),
+        cmocka_unit_test(saturated),
         cmocka_unit_test(powers_of_two),
         cmocka_unit_test(what_cannot_be_encoded),
         cmocka_unit_test(elements_below_a_byte_are_packed_low_bits_first),

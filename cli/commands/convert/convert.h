@@ -4,6 +4,7 @@
 #define COFFER_CLI_CONVERT_H
 
 #include "cli_import.h"
+#include "cli_model_folder.h"
 
 #define CLI_LABEL_SIZE 1024 /* a longer one is cut */
 
@@ -14,7 +15,9 @@ typedef struct conversion {
     const char *const *paths; /* all paths, `path_count` of them */
     size_t path_count;
     char label[CLI_LABEL_SIZE]; /* what remarks call them: the path, or "a.bin and 2 more" */
-    const char *output;         /* -o; NULL with --dry-run alone */
+    const char *given;          /* -o; NULL with --dry-run alone */
+    const char *output;         /* the same, or the model in that folder */
+    cli_model_folder folder;    /* that of -o, if it is one */
     cli_import opened;          /* of all of them */
     cli_import *more;           /* those after the first, as many as were opened so far */
     size_t more_count;

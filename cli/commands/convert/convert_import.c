@@ -14,6 +14,7 @@
 #include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "cli_try.h"
 #include "convert.h"
 
 #include <stdio.h>
@@ -122,6 +123,19 @@ static int check_import_output(const conversion *run, const coffer_import_write_
     return code;
 }
 
+/* The whole model to a folder; companions are those beside the first file. */
+static int open_import_folder(conversion *run, coffer_format format, coffer_import_write_options *writing)
+{
+    if (format != COFFER_FORMAT_SAFETENSORS) {
+        return cli_usage_error(run->app, "a folder gets a model of safetensors: name a file (-o FILE)");
+    }
+    const int code = cli_model_folder_open(&run->folder, run->app, run->output, NULL, run->path, NULL, writing->force);
+    run->output = run->folder.path;
+    writing->companions = run->folder.files;
+    writing->companion_count = run->folder.count;
+    return code;
+}
+
 /* ---- Writing ---- */
 
 /* Counts a file of the model; its index is what says how many there are. */
@@ -173,9 +187,43 @@ static int write_import(conversion *run, const coffer_import_write_options *writ
     return CLI_EXIT_OK;
 }
 
-/* Standard output has the plan in either form; nothing was written. */
-static int show_dry_run(const conversion *run)
+/* Makes the new files, as far as their space, and removes them again. */
+static coffer_status try_output(const conversion *run, const coffer_import_write_options *writing, coffer_error *err)
 {
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    coffer_model_writer *files = NULL;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.max_shard_size = run->sharded ? writing->max_shard_size : UINT64_MAX;
+    options.balanced = writing->balanced;
+    options.force = writing->force;
+    options.files = writing->files;
+    options.companions = writing->companions;
+    options.companion_count = writing->companion_count;
+    coffer_status status = coffer_header_new(&header, coffer_libc_allocator(), err);
+    if (status == COFFER_OK) {
+        status = coffer_import_declare(run->opened.import, header, err);
+    }
+    if (status == COFFER_OK && (run->sharded || writing->companion_count > 0)) {
+        status = coffer_model_writer_open(&files, header, run->output, &options, err);
+        status = status == COFFER_OK ? cli_try_files(files, header, err) : status;
+    } else if (status == COFFER_OK) {
+        status = coffer_writer_open(&writer, header, run->output, writing->files, err);
+        status = status == COFFER_OK ? cli_try_file(writer, header, err) : status;
+    }
+    coffer_writer_free(writer);
+    coffer_model_writer_free(files);
+    coffer_header_free(header);
+    return status;
+}
+
+/* Standard output has the plan in either form; nothing was written. */
+static int show_dry_run(const conversion *run, const coffer_import_write_options *writing)
+{
+    coffer_error err;
+    if (run->output != NULL && try_output(run, writing, &err) != COFFER_OK) {
+        return cli_import_fail(run->app, err.path[0] != '\0' ? err.path : run->path, &err);
+    }
     if (run->app->json) {
         convert_show_json(run, "dry_run");
     } else {
@@ -274,19 +322,21 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
         code = read_write_options(run->app, arguments, &writing);
     }
     run->sharded = writing.max_shard_size > 0;
-    if (code == CLI_EXIT_OK && run->output != NULL) {
+    if (code == CLI_EXIT_OK && cli_names_folder(run->output)) {
+        code = open_import_folder(run, format, &writing);
+    } else if (code == CLI_EXIT_OK && run->output != NULL) {
         code = check_import_output(run, &writing);
     }
     if (code == CLI_EXIT_OK) {
         code = read_import(run, arguments, &wants, why_not);
     }
-    if (code != CLI_EXIT_OK || dry_run) {
-        return code == CLI_EXIT_OK ? show_dry_run(run) : code;
-    }
     files.format = format;
     files.digests = cli_recorded_wanted(arguments, NULL);
     writing.files = &files;
-    return write_import(run, &writing);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    return dry_run ? show_dry_run(run, &writing) : write_import(run, &writing);
 }
 
 /* Remarks are about all files together; a line with each of their names would be too long. */
@@ -308,12 +358,14 @@ int convert_import(cli *app, const cli_arguments *arguments, coffer_format forma
                        .path_count = arguments->name_count,
                        .started = cli_seconds() };
     run.output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    run.given = run.output;
     label_files(&run);
     const int code = carry_import_out(&run, arguments, format, why_not);
     cli_import_close(&run.opened);
     for (size_t i = 0; i < run.more_count; i++) {
         cli_import_close(&run.more[i]);
     }
+    cli_model_folder_close(&run.folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
     free(run.more);
     free((void *)run.patterns);
     return code;

@@ -162,7 +162,7 @@ void convert_show_plan(const conversion *run)
     cli_put_text(out, account);
     cli_put_char(out, '\n');
     sum_text(run, account, sizeof account);
-    cli_remark_path(run->app, run->output != NULL ? run->output : run->label, "would be written: %s", account);
+    cli_remark_path(run->app, run->given != NULL ? run->given : run->label, "would be written: %s", account);
 }
 
 /* ---- Afterwards ---- */
@@ -224,7 +224,7 @@ void convert_show_done(const conversion *run)
     }
     sum_text(run, sum, sizeof sum);
     cli_duration_text(took, cli_seconds() - run->started);
-    cli_remark_path(run->app, run->output, "written%s: %s (%s)", run->verified ? " and verified" : "", sum, took);
+    cli_remark_path(run->app, run->given, "written%s: %s (%s)", run->verified ? " and verified" : "", sum, took);
 }
 
 /* ---- JSON ---- */
@@ -315,7 +315,7 @@ void convert_show_json(const conversion *run, const char *done)
     if (run->path_count > 1) {
         json_paths(out, run);
     }
-    cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
+    cli_json_text_or_null(out, "output", run->given, run->given != NULL ? strlen(run->given) : 0);
     cli_json_put_string(out, "done", done);
     cli_json_put_string(out, "from", summary->reader);
     cli_json_put_bool(out, "verified", run->verified);

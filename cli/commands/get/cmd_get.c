@@ -4,6 +4,7 @@
 #include "cli_files.h"
 #include "cli_formats.h"
 #include "cli_guard.h"
+#include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_partial.h"
 #include "cli_publish.h"
@@ -169,6 +170,9 @@ static coffer_format part_format(const cli_arguments *arguments, const char *out
     if (which >= 0) {
         return which < GET_TENSORS ? COFFER_FORMAT_ANY : cli_written_format((size_t)(which - GET_TENSORS));
     }
+    if (cli_names_folder(output)) {
+        return COFFER_FORMAT_SAFETENSORS;
+    }
     return output == NULL ? COFFER_FORMAT_ANY : coffer_format_to_write(coffer_format_from_path(output));
 }
 
@@ -176,7 +180,7 @@ static coffer_format part_format(const cli_arguments *arguments, const char *out
 static bool is_part(const cli_arguments *arguments)
 {
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
-    return arguments->name_count > 2 || cli_given(arguments, CLI_OPTION_DRY_RUN) ||
+    return arguments->name_count > 2 || cli_given(arguments, CLI_OPTION_DRY_RUN) || cli_names_folder(output) ||
            (strpbrk(arguments->names[1], "*?") != NULL && part_format(arguments, output) != COFFER_FORMAT_ANY);
 }
 
@@ -185,10 +189,12 @@ static int get_part(cli *app, const cli_arguments *arguments)
 {
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    options.format = part_format(arguments, output);
-    options.max_shard_size = UINT64_MAX;
-    if (output == NULL || options.format == COFFER_FORMAT_ANY) {
-        return cli_usage_error(app, "several tensors go to a file of tensors: -o FILE.safetensors");
+    options.unplaced = output == NULL;
+    options.format = options.unplaced ? COFFER_FORMAT_SAFETENSORS : part_format(arguments, output);
+    options.max_shard_size = cli_names_folder(output) ? 0 : UINT64_MAX;
+    if ((output == NULL && !cli_given(arguments, CLI_OPTION_DRY_RUN)) || options.format == COFFER_FORMAT_ANY) {
+        return cli_usage_error(app, "several tensors go to a file of tensors: -o FILE.safetensors, or a whole model: "
+                                    "-o FOLDER/");
     }
     if (cli_given(arguments, CLI_OPTION_AS) || cli_given(arguments, CLI_OPTION_PARTIAL)) {
         return cli_usage_error(app, "--as and --partial are for one tensor; coffer cast converts a file");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer rename PATH: other names for tensors, one by one, by patterns, expressions, tables and known maps, and for layers. */
+#include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_report.h"
 #include "cli_rewrite.h"
@@ -260,7 +261,8 @@ static int rename_model(renaming *all)
     if (all->twins > TWINS_MAX && !cli_given(all->arguments, CLI_OPTION_ALL)) {
         cli_say_path(app, path, "%zu pairs of tensors would have one name each; --all shows them", all->twins);
     }
-    if (code == CLI_EXIT_OK && cli_given(all->arguments, CLI_OPTION_LAYERS)) {
+    const bool whole = cli_names_folder(cli_value(all->arguments, CLI_OPTION_OUTPUT));
+    if (code == CLI_EXIT_OK && cli_given(all->arguments, CLI_OPTION_LAYERS) && !whole) {
         cli_remark(app, "config.json is not changed: set its number of layers (num_hidden_layers, n_layer) by hand");
     }
     return code;
