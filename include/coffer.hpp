@@ -1025,8 +1025,8 @@ private:
     detail::handle<coffer_lora, coffer_lora_close> self_;
 };
 
-/* The quantised layers of a model, which must outlive it. `config` is the text of a config.json; nullptr: that next to the
-   model. */
+/* The quantised layers of a model, which must outlive it. `config` is the text of a config.json; nullptr: that next to
+   the model. */
 class quantised
 {
 public:
