@@ -171,6 +171,22 @@ static int check_files(const cli_model_folder *folder, const coffer *model, cons
     return code;
 }
 
+/* A folder whose model is in a folder below it, such as a pipeline, is more than that model. */
+static int check_is_whole(cli *app, const coffer *model, const char *input)
+{
+    const char *index = model != NULL ? coffer_index_path(model) : "";
+    const char *file = index[0] != '\0' || model == NULL ? index : coffer_shard_path(model, 0);
+    if (file[0] == '\0' || !cli_is_folder(input) || cli_guard_is_in_folder(input, file)) {
+        return CLI_EXIT_OK;
+    }
+    char shown[256];
+    coffer_escape(file, strlen(file), shown, sizeof shown);
+    return cli_usage_error(app,
+                           "the model is in a folder below this one, which is a pipeline or has other parts, too (%s): "
+                           "name the folder of each part, and one for it after -o",
+                           shown);
+}
+
 int cli_model_folder_open(cli_model_folder *folder, cli *app, const char *output, const coffer *model,
                           const char *input, const char *name, bool force)
 {
@@ -185,7 +201,10 @@ int cli_model_folder_open(cli_model_folder *folder, cli *app, const char *output
     if (known && coffer_companions_read(&folder->companions, model, input, &err) != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : input, &err);
     }
-    int code = model != NULL ? cli_guard_model(app, output, input, model) : CLI_EXIT_OK;
+    int code = check_is_whole(app, model, input);
+    if (code == CLI_EXIT_OK && model != NULL) {
+        code = cli_guard_model(app, output, input, model);
+    }
     if (code == CLI_EXIT_OK) {
         code = take_companions(folder);
     }

@@ -585,6 +585,16 @@ int cli_rewrite_choose(cli *app, const cli_arguments *arguments, const cli_rewri
     return read_and_rewrite(&run, arguments, rules, wanted, "");
 }
 
+coffer_dtype cli_rewrite_dtype(const char *text)
+{
+    char name[16] = "";
+    for (size_t i = 0; i + 1 < sizeof name && text[i] != '\0'; i++) {
+        name[i] = (char)(text[i] >= 'a' && text[i] <= 'z' ? text[i] - 'a' + 'A' : text[i]);
+    }
+    const coffer_dtype dtype = coffer_dtype_from_name(name, strlen(name));
+    return coffer_encode(dtype, NULL, 0, NULL) == COFFER_OK ? dtype : COFFER_UNKNOWN_DTYPE;
+}
+
 int cli_rewrite_read_keep(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule)
 {
     (void)app;

@@ -72,6 +72,9 @@ int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewr
 typedef int cli_rewrite_read(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule);
 /* A pattern of tensors to keep. */
 cli_rewrite_read cli_rewrite_read_keep;
+/* The dtype of that name, in any case of letters; COFFER_UNKNOWN_DTYPE for what is none to cast to. */
+coffer_dtype cli_rewrite_dtype(const char *text);
+#define CLI_REWRITE_DTYPES "F16, BF16, F32, F64, F8_E4M3 or F8_E5M2"
 /* Texts that are rules, all of one kind. */
 typedef struct cli_rewrite_texts {
     const char *const *texts;

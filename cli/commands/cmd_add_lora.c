@@ -30,7 +30,7 @@ static int read_options(const adding *run, const cli_arguments *arguments, coffe
     size_t rank = 0;
     const char *text = cli_value(arguments, CLI_OPTION_RANK);
     const char *dtype = cli_value(arguments, CLI_OPTION_DTYPE);
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
+    if (!cli_given(arguments, CLI_OPTION_OUTPUT) && !cli_given(arguments, CLI_OPTION_DRY_RUN)) {
         return cli_usage_error(run->app, "name the new adapter: -o FOLDER, of adapters that are no folders of PEFT "
                                          "-o FILE");
     }
@@ -114,7 +114,7 @@ static void show_json(const adding *run, bool done)
         cli_json_close(out, '}');
     }
     cli_json_close(out, ']');
-    cli_json_put_string(out, "output", run->output);
+    cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
     cli_json_put_string(out, "done", done ? "written" : "dry_run");
     cli_json_key(out, "modules");
     cli_json_open(out, '[', true);
@@ -176,8 +176,8 @@ static void show(const adding *run, bool done)
         sum_up(run);
     } else {
         const size_t count = coffer_addition_count(run->addition);
-        cli_remark_path(run->app, run->output, "would be written: an adapter of %zu module%s", count,
-                        count == 1 ? "" : "s");
+        cli_remark_path(run->app, run->output != NULL ? run->output : "the new adapter",
+                        "would be written: an adapter of %zu module%s", count, count == 1 ? "" : "s");
     }
 }
 
@@ -222,7 +222,7 @@ static int add_adapters(adding *run, const cli_arguments *arguments, const coffe
     coffer_error err;
     const coffer_status status = coffer_add_lora_plan(&run->addition, run->all.adapters, run->all.count, options, &err);
     int code = status == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
-    if (code == CLI_EXIT_OK) {
+    if (code == CLI_EXIT_OK && run->output != NULL) {
         code = check_output(run, cli_given(arguments, CLI_OPTION_FORCE));
     }
     if (code == CLI_EXIT_OK && cli_given(arguments, CLI_OPTION_DRY_RUN)) {

@@ -5,17 +5,6 @@
 
 #include <string.h>
 
-/* The dtype after the last =, in any case of letters; COFFER_UNKNOWN_DTYPE for what is none to cast to. */
-static coffer_dtype read_dtype(const char *text)
-{
-    char name[16] = "";
-    for (size_t i = 0; i + 1 < sizeof name && text[i] != '\0'; i++) {
-        name[i] = (char)(text[i] >= 'a' && text[i] <= 'z' ? text[i] - 'a' + 'A' : text[i]);
-    }
-    const coffer_dtype dtype = coffer_dtype_from_name(name, strlen(name));
-    return coffer_encode(dtype, NULL, 0, NULL) == COFFER_OK ? dtype : COFFER_UNKNOWN_DTYPE;
-}
-
 /* Takes GLOB=DTYPE apart, `glob` having space for all of it; a dtype alone is for all floats. */
 static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule *rule)
 {
@@ -23,7 +12,7 @@ static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule
     const char *equals = strrchr(text, '=');
     coffer_escape(text, strlen(text), shown, sizeof shown);
     if (equals == NULL) {
-        *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, read_dtype(text), NULL, NULL };
+        *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, cli_rewrite_dtype(text), NULL, NULL };
         return rule->dtype != COFFER_UNKNOWN_DTYPE
                    ? CLI_EXIT_OK
                    : cli_usage_error(app,
@@ -33,10 +22,10 @@ static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule
     }
     memcpy(glob, text, (size_t)(equals - text));
     glob[equals - text] = '\0';
-    *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, read_dtype(equals + 1), glob, NULL };
+    *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, cli_rewrite_dtype(equals + 1), glob, NULL };
     return rule->dtype != COFFER_UNKNOWN_DTYPE
                ? CLI_EXIT_OK
-               : cli_usage_error(app, "\"%s\": the dtype is to be F16, BF16, F32, F64, F8_E4M3 or F8_E5M2", shown);
+               : cli_usage_error(app, "\"%s\": the dtype is to be " CLI_REWRITE_DTYPES, shown);
 }
 
 static int run_cast(cli *app, const cli_arguments *arguments)

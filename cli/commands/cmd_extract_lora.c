@@ -36,7 +36,7 @@ static int read_options(extracting *run, const cli_arguments *arguments, coffer_
     size_t rank = 0;
     const char *text = cli_value(arguments, CLI_OPTION_RANK);
     const char *dtype = cli_value(arguments, CLI_OPTION_DTYPE);
-    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
+    if (!cli_given(arguments, CLI_OPTION_OUTPUT) && !cli_given(arguments, CLI_OPTION_DRY_RUN)) {
         return cli_usage_error(run->app, "name the folder of the adapter: -o FOLDER");
     }
     if (text == NULL || !cli_read_count(text, &rank) || rank == 0) {
@@ -138,7 +138,7 @@ static void show_json(const extracting *run, bool done)
     cli_json_open(out, '{', true);
     cli_json_put_string(out, "base", run->paths[0]);
     cli_json_put_string(out, "tuned", run->paths[1]);
-    cli_json_put_string(out, "output", run->output);
+    cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
     cli_json_put_string(out, "done", done ? "written" : "dry_run");
     cli_json_key(out, "tensors");
     cli_json_open(out, '[', true);
@@ -194,8 +194,9 @@ static int show(const extracting *run, bool done)
     if (done) {
         sum_up(run);
     } else {
-        cli_remark_path(run->app, run->output, "would be written: the adapter of %zu of %zu tensors",
-                        coffer_extraction_count(run->extraction), coffer_count(run->models[0]));
+        cli_remark_path(run->app, run->output != NULL ? run->output : "the new adapter",
+                        "would be written: the adapter of %zu of %zu tensors", coffer_extraction_count(run->extraction),
+                        coffer_count(run->models[0]));
     }
     return code;
 }
@@ -257,7 +258,7 @@ static int extract_with(extracting *run, const cli_arguments *arguments, const c
     for (size_t i = 0; i < 2 && code == CLI_EXIT_OK; i++) {
         run->models[i] = cli_recorded_open(run->app, run->paths[i], &code);
     }
-    if (code == CLI_EXIT_OK) {
+    if (code == CLI_EXIT_OK && run->output != NULL) {
         code =
             cli_adapter_folder_check(run->app, run->output, cli_given(arguments, CLI_OPTION_FORCE), guard_models, run);
     }

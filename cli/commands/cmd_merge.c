@@ -8,6 +8,7 @@
 #include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_rewrite.h"
+#include "cli_try.h"
 
 #include <string.h>
 
@@ -21,7 +22,9 @@ static coffer_status write_file(const cli_collection *all, cli *app, const char 
     file.digests = all->digests;
     file.packed = all->packed;
     coffer_status status = coffer_writer_open(&writer, all->header, output, &file, err);
-    if (status == COFFER_OK && !dry_run) {
+    if (status == COFFER_OK && dry_run) {
+        status = cli_try_file(writer, all->header, err);
+    } else if (status == COFFER_OK) {
         const coffer_read_options options = cli_collect_progress(all, app, &progress, &part);
         status = coffer_writer_copy(writer, all->copies, all->count, &options, err);
         cli_progress_finish(&progress);
@@ -62,7 +65,9 @@ static coffer_status write_folder(const cli_collection *all, cli *app, const cli
     model.companions = folder->files;
     model.companion_count = folder->count;
     coffer_status status = coffer_model_writer_open(&writer, all->header, folder->path, &model, err);
-    if (status == COFFER_OK && !dry_run) {
+    if (status == COFFER_OK && dry_run) {
+        status = cli_try_files(writer, all->header, err);
+    } else if (status == COFFER_OK) {
         const coffer_read_options options = cli_collect_progress(all, app, &progress, &part);
         status = coffer_model_writer_copy(writer, all->copies, all->count, &options, err);
         cli_progress_finish(&progress);

@@ -8,6 +8,7 @@
 #include "cli_report.h"
 #include "cli_rewrite.h"
 #include "cli_text.h"
+#include "cli_try.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,8 +155,8 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
         coffer_model_writer_free(writer);
         return guard.code;
     }
-    if (status == COFFER_OK && !dry_run) {
-        status = write_files(all, app, writer, &err);
+    if (status == COFFER_OK) {
+        status = dry_run ? cli_try_files(writer, all->header, &err) : write_files(all, app, writer, &err);
     }
     if (status == COFFER_OK) {
         cli_collect_done(all, app, output, coffer_model_writer_shard_count(writer), dry_run);
@@ -237,18 +238,16 @@ const cli_command cli_split = {
     .run = run_split,
     .summary = "write a model as several files and their index",
     .usage = "MODEL",
-    .about =
-        "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, by the same\n"
-        "rules and names as other programs, and an index; a model that fits into one file becomes\n"
-        "model.safetensors. Every file has the model's metadata. The folder gets the companions of MODEL, too: its\n"
-        "config.json, tokenizer and the like. An older model and the new one are never\n"
-        "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what\n"
-        "was interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB\n"
-        "or TiB for powers of 1024.\n"
-        "\n"
-        "JSON: path, files [name], output, done (\"written\", \"dry_run\"), tensors, size of the tensors in bytes, "
-        "seconds. A model that fails\n"
-        "has path and error (see coffer help info).\n",
+    .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, by the same\n"
+             "rules and names as other programs, and an index; a model that fits into one file becomes\n"
+             "model.safetensors. Every file has the model's metadata. The folder gets the companions of MODEL,\n"
+             "too: its config.json, tokenizer and the like. An older model and the new one are never mixed; the\n"
+             "next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what was\n"
+             "interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB or\n"
+             "TiB for powers of 1024.\n"
+             "\n"
+             "JSON: path, files [name], output, done (\"written\", \"dry_run\"), tensors, size of the tensors in\n"
+             "bytes, seconds. A model that fails has path and error (see coffer help info).\n",
     .options = SPLIT_OPTIONS,
     .examples = SPLIT_EXAMPLES,
     .least_names = 1,

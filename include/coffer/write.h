@@ -125,7 +125,7 @@ COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_erro
 /* Releases the writer; one that was not finished leaves no file. NULL is ignored. */
 COFFER_API void coffer_writer_free(coffer_writer *writer);
 
-/* ---- Files next to a model -------------------------------------------------------------------------------------- */
+/* ---- Files next to a model --------------------------------------------------------------------------------------- */
 
 /* A file that is published together with a model, in its folder. Since 0.2. */
 typedef struct coffer_companion {

@@ -202,6 +202,32 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
     return COFFER_OK;
 }
 
+/* Files that are open at once, at most, while it is looked whether they have their space. */
+#define REWRITE_TRIED_FILES 200
+
+/* Writes the last byte of each new file, with which it gets its space, or is found to be larger than files may be. */
+static coffer_status rewrite_try(const coffer_rewrite *rewrite, const coffer__rewrite_target *target, coffer_error *err)
+{
+    const coffer__shards *shards = &rewrite->shards;
+    coffer_status status = COFFER_OK;
+    for (size_t s = 0; s < shards->count && s < REWRITE_TRIED_FILES && status == COFFER_OK; s++) {
+        const coffer_tensor *last = NULL;
+        uint32_t number = 0;
+        for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
+            const coffer_tensor *tensor = coffer__rewrite_change_of(rewrite, shards->order[at])->to;
+            const bool after = tensor->size > 0 && (last == NULL || tensor->offset > last->offset);
+            last = after ? tensor : last;
+            number = after ? shards->order[at] : number;
+        }
+        if (last != NULL) {
+            status = target->file != NULL
+                         ? coffer_writer_write(target->file, number, last->size - 1, "", 1, err)
+                         : coffer_model_writer_write(target->files, number, last->size - 1, "", 1, err);
+        }
+    }
+    return status;
+}
+
 coffer_status coffer_rewrite_check(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
 {
     coffer_read_options known;
@@ -209,6 +235,9 @@ coffer_status coffer_rewrite_check(coffer_rewrite *rewrite, const coffer_read_op
     coffer_status status = rewrite_use_up(rewrite, &known, options, err);
     if (status == COFFER_OK && (rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers)) {
         status = rewrite_begin(rewrite, &target, &known, err);
+        if (status == COFFER_OK && rewrite->summary.way == COFFER_REWRITE_FILES && !rewrite->options.unplaced) {
+            status = rewrite_try(rewrite, &target, err);
+        }
         coffer_writer_free(target.file);
         coffer_model_writer_free(target.files);
     }

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import resource
 import subprocess
 
 import numpy as np
@@ -82,6 +83,17 @@ def write_model(folder, shards=1, name="model", **more):
     (folder / "config.json").write_text(json.dumps(config(**more), indent=2))
     for file, data in (COMPANIONS | OTHERS).items():
         (folder / file).write_bytes(data)
+    return folder
+
+
+def write_adapter(folder):
+    folder.mkdir()
+    name = "base_model.model.model.layers.0.mlp.up"
+    make(folder / "adapter_model.safetensors", {
+        f"{name}.lora_A.weight": ("F32", [1, 4], np.ones(4, "<f4").tobytes()),
+        f"{name}.lora_B.weight": ("F32", [8, 1], np.ones(8, "<f4").tobytes()),
+    })
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["up"]}')
     return folder
 
 
@@ -194,14 +206,7 @@ def test_an_adapter_keeps_its_names(tmp_path):
 
 def test_an_adapter_is_merged_into_a_whole_model(tmp_path):
     model = write_model(tmp_path / "model", 2)
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    name = "base_model.model.model.layers.0.mlp.up"
-    make(adapter / "adapter_model.safetensors", {
-        f"{name}.lora_A.weight": ("F32", [1, 4], np.ones(4, "<f4").tobytes()),
-        f"{name}.lora_B.weight": ("F32", [8, 1], np.ones(8, "<f4").tobytes()),
-    })
-    (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["up"]}')
+    adapter = write_adapter(tmp_path / "adapter")
     run("merge-lora", model, adapter, "-o", f"{tmp_path}/out/")
     assert_whole(tmp_path / "out", 2)
 
@@ -303,6 +308,16 @@ def test_the_folder_that_is_read_is_no_output(tmp_path):
     assert digests(model) == before
 
 
+def test_a_pipeline_is_more_than_a_part_of_it(tmp_path):
+    (tmp_path / "pipe").mkdir()
+    (tmp_path / "pipe" / "model_index.json").write_text('{"_class_name": "P", "unet": ["diffusers", "UNet2DModel"]}')
+    write_model(tmp_path / "pipe" / "unet", name="diffusion_pytorch_model")
+    assert "name the folder of each part" in run("cast", tmp_path / "pipe", "f16", "-o", f"{tmp_path}/out/", code=2).stderr
+    assert not (tmp_path / "out").exists()
+    run("cast", tmp_path / "pipe" / "unet", "f16", "-o", f"{tmp_path}/out/unet/")
+    assert_whole(tmp_path / "out" / "unet", name="diffusion_pytorch_model")
+
+
 def test_what_a_crash_left_is_finished(tmp_path):
     """After the decision, before any file has its name: recovery gives the companions theirs, too."""
     model = write_model(tmp_path / "model")
@@ -350,6 +365,19 @@ def test_dry_runs_write_nothing_and_need_no_output(tmp_path, verb):
     assert digests(model) == before
 
 
+def test_dry_runs_of_adapters_need_no_output(tmp_path):
+    adapter = write_adapter(tmp_path / "adapter")
+    base = write_model(tmp_path / "base")
+    tuned = tmp_path / "tuned"
+    run("merge-lora", base, adapter, "-o", f"{tuned}/")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for arguments in [["add-lora", adapter, adapter], ["merge-lora", base, adapter], ["extract-lora", base, tuned, "--rank", "2"]]:
+        assert "would be written" in run(*arguments, "-n").stderr
+        found = json.loads(run(*arguments, "-n", "--json").stdout)
+        assert (found["done"], found["output"]) == ("dry_run", None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("verb", [*VERBS, "split", "merge"])
 def test_dry_runs_promise_nothing_that_fails(tmp_path, verb):
     """What is refused without -n is refused with it, in the same words."""
@@ -361,6 +389,25 @@ def test_dry_runs_promise_nothing_that_fails(tmp_path, verb):
     for output in [f"{out}/", f"{file}/", f"{file}/below/", f"{model}/"]:
         told = run(*arguments, "-o", output, code=3).stderr
         assert run(*arguments, "-n", "-o", output, code=3).stderr == told
+
+
+@pytest.mark.parametrize("verb", ["cast", "drop", "convert", "average", "split", "merge"])
+def test_dry_runs_promise_no_space_that_is_not_there(tmp_path, verb):
+    """Here it is the limit of a file's size, which every user can set."""
+    model = write_model(tmp_path / "model")
+    large = {f"model.layers.{i}.up": ("F32", [1 << 20], bytes(4 << 20)) for i in range(2)}
+    make(model / "model.safetensors", large, {"format": "pt"})
+    arguments = [argument.format(model=model) for argument in VERBS.get(verb, [verb, "{model}"])]
+    arguments = ["cast", model, "f64"] if verb == "cast" else arguments
+    told = []
+    for more in [[], ["-n"]]:
+        result = subprocess.run([CLI, *map(str, arguments), "-o", f"{tmp_path}/out/", *more], capture_output=True, text=True, timeout=60,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)), check=False)
+        assert result.returncode == 3, result.stderr
+        told.append(result.stderr.strip().removesuffix(' (tensor "model.layers.1.up")').removesuffix(' (tensor "model.layers.0.up")'))
+    assert told[0] == told[1]
+    assert "write where files may be larger" in told[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------
@@ -379,6 +426,16 @@ def test_a_bare_dtype_is_for_floats(tmp_path):
     found = {name: dtype for name, (dtype, _, _) in read(tmp_path / "out.safetensors").items()}
     assert found == {"a": "BF16", "small": "BF16", "ids": "I64", "mask": "BOOL", "scales": "F8_E8M0", "codes": "F4"}
     assert "no dtype to cast to" in run("cast", tmp_path / "m.safetensors", "int8", "-n", code=2).stderr
+
+
+def test_convert_casts(tmp_path):
+    model = write_model(tmp_path / "model")
+    run("cast", model, "bf16", "-o", f"{tmp_path}/cast/")
+    run("convert", model, "--dtype", "BF16", "-o", f"{tmp_path}/converted/")
+    assert digests(tmp_path / "cast") == digests(tmp_path / "converted")
+    assert "--dtype needs F16" in run("convert", model, "--dtype", "i8", "-n", code=2).stderr
+    np.savez(tmp_path / "weights.npz", a=np.ones(2, "<f4"))
+    assert "coffer cast" in run("convert", tmp_path / "weights.npz", "--dtype", "bf16", "-n", code=2).stderr
 
 
 def nearest_e4m3(numbers):

@@ -110,6 +110,9 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
 {
     for (size_t i = 0; i < arguments->choice_count; i++) {
         const cli_option *option = arguments->choices[i].option;
+        if (exports && option->id == CLI_OPTION_DTYPE) {
+            return cli_usage_error(app, "--dtype is for files of tensors: cast it first (coffer cast)");
+        }
         if (exports && option->id == CLI_OPTION_DIGEST) {
             return cli_usage_error(app, "files of other programs have no place for digests");
         }
@@ -156,6 +159,22 @@ static int run_export(cli *app, const cli_arguments *arguments, coffer_export_fo
     return convert_export(app, arguments, format, model);
 }
 
+/* --dtype: every float is cast. `rule` is borrowed by the options. */
+static int read_cast(cli *app, const cli_arguments *arguments, coffer_rewrite_options *options,
+                     coffer_rewrite_rule *rule)
+{
+    const char *dtype = cli_value(arguments, CLI_OPTION_DTYPE);
+    if (dtype == NULL) {
+        return CLI_EXIT_OK;
+    }
+    *rule = (coffer_rewrite_rule){ COFFER_REWRITE_CAST, cli_rewrite_dtype(dtype), NULL, NULL };
+    options->rules = rule;
+    options->rule_count = 1;
+    options->ignore_unmatched = true;
+    return rule->dtype != COFFER_UNKNOWN_DTYPE ? CLI_EXIT_OK
+                                               : cli_usage_error(app, "--dtype needs " CLI_REWRITE_DTYPES);
+}
+
 /* The output's format is decided before PATH is opened, which may be a download. */
 static int run_convert(cli *app, const cli_arguments *arguments)
 {
@@ -181,11 +200,18 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     if (export != COFFER_EXPORT_NOTHING) {
         return opened ? run_export(app, arguments, export, model) : cannot_export(app, path, &err);
     }
+    if (!opened && convert_may_be_foreign(path, &err) && cli_given(arguments, CLI_OPTION_DTYPE)) {
+        return cli_usage_error(app,
+                               "--dtype is for files of tensors, and this is none: convert it without, and cast the "
+                               "new file (coffer cast FILE DTYPE)");
+    }
     if (!opened && convert_may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
     }
+    coffer_rewrite_rule cast;
     options.unplaced = true;
-    const int code = check_own_format(app, arguments, false);
+    int code = check_own_format(app, arguments, false);
+    code = code == CLI_EXIT_OK ? read_cast(app, arguments, &options, &cast) : code;
     if (code != CLI_EXIT_OK) {
         coffer_close(model);
         return code;
@@ -201,6 +227,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
     CLI_OPTION_ROW_DIGEST,
+    { CLI_OPTION_DTYPE, 0, "dtype", "DTYPE", "of a file of tensors: cast its floats, as coffer cast", NULL },
     { CLI_OPTION_ROOT, 0, "root", "PART", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
     { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose new names match; repeatable", NULL },
     { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },

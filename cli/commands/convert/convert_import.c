@@ -14,6 +14,7 @@
 #include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "cli_try.h"
 #include "convert.h"
 
 #include <stdio.h>
@@ -186,9 +187,43 @@ static int write_import(conversion *run, const coffer_import_write_options *writ
     return CLI_EXIT_OK;
 }
 
-/* Standard output has the plan in either form; nothing was written. */
-static int show_dry_run(const conversion *run)
+/* Makes the new files, as far as their space, and removes them again. */
+static coffer_status try_output(const conversion *run, const coffer_import_write_options *writing, coffer_error *err)
 {
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    coffer_model_writer *files = NULL;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.max_shard_size = run->sharded ? writing->max_shard_size : UINT64_MAX;
+    options.balanced = writing->balanced;
+    options.force = writing->force;
+    options.files = writing->files;
+    options.companions = writing->companions;
+    options.companion_count = writing->companion_count;
+    coffer_status status = coffer_header_new(&header, coffer_libc_allocator(), err);
+    if (status == COFFER_OK) {
+        status = coffer_import_declare(run->opened.import, header, err);
+    }
+    if (status == COFFER_OK && (run->sharded || writing->companion_count > 0)) {
+        status = coffer_model_writer_open(&files, header, run->output, &options, err);
+        status = status == COFFER_OK ? cli_try_files(files, header, err) : status;
+    } else if (status == COFFER_OK) {
+        status = coffer_writer_open(&writer, header, run->output, writing->files, err);
+        status = status == COFFER_OK ? cli_try_file(writer, header, err) : status;
+    }
+    coffer_writer_free(writer);
+    coffer_model_writer_free(files);
+    coffer_header_free(header);
+    return status;
+}
+
+/* Standard output has the plan in either form; nothing was written. */
+static int show_dry_run(const conversion *run, const coffer_import_write_options *writing)
+{
+    coffer_error err;
+    if (run->output != NULL && try_output(run, writing, &err) != COFFER_OK) {
+        return cli_import_fail(run->app, err.path[0] != '\0' ? err.path : run->path, &err);
+    }
     if (run->app->json) {
         convert_show_json(run, "dry_run");
     } else {
@@ -295,13 +330,13 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     if (code == CLI_EXIT_OK) {
         code = read_import(run, arguments, &wants, why_not);
     }
-    if (code != CLI_EXIT_OK || dry_run) {
-        return code == CLI_EXIT_OK ? show_dry_run(run) : code;
-    }
     files.format = format;
     files.digests = cli_recorded_wanted(arguments, NULL);
     writing.files = &files;
-    return write_import(run, &writing);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    return dry_run ? show_dry_run(run, &writing) : write_import(run, &writing);
 }
 
 /* Remarks are about all files together; a line with each of their names would be too long. */
