@@ -121,6 +121,17 @@ def test_archives_and_arrays_that_are_compressed_are_looked_at(tmp_path):
     scan(write(tmp_path / "good.gz", gzip.compress(npy("<f4", "(0,)"))), code=CLEAN)
 
 
+def test_many_members_that_only_begin_as_compressed_cost_little(tmp_path):
+    """Each could stand for so much that trying takes long; what they may take together is bounded."""
+    large = zlib.compress(bytes(60 << 20), 9)[:-5] + b"\xff" * 5
+    content = archive(*((b"%d" % i, large) for i in range(60)), *((b"s%d" % i, b"\x78\x9c\xff" + bytes(9)) for i in range(20000)))
+    assert sum("not looked at" in each for each in texts(scan(write(tmp_path / "m.zip", content), code=FOUND))) == 20060
+
+
+def test_nothing_may_be_compressed(tmp_path):
+    scan(write(tmp_path / "m.zip", archive((b"g", gzip.compress(b"")), (b"z", zlib.compress(b"")))), code=CLEAN)
+
+
 def test_what_inflates_to_too_much_is_told(tmp_path):
     scan(write(tmp_path / "m.gz", gzip.compress(bytes(65 << 20))), code=UNREAD)
     content = archive((b"m", gzip.compress(bytes(65 << 20))))

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define GZIP_MIN_SPACE ((size_t)64 * 1024)
+#define GZIP_LONGEST ((size_t)65535)    /* bytes that deflate makes at once */
+#define GZIP_MAX_RATIO ((uint64_t)1032) /* of what a byte stands for, at most */
 
 enum { GZIP_CHECKED = 2, GZIP_EXTRA = 4, GZIP_NAME = 8, GZIP_COMMENT = 16, GZIP_DICTIONARY = 32 };
 
@@ -68,9 +70,10 @@ static bool gzip_begin(coffer__cursor *in)
     return true;
 }
 
-/* How large the whole is stands nowhere that can be believed: more space is tried until it is enough. */
+/* How large the whole is stands nowhere that can be believed: more space is tried until it is enough. *full says that it was
+   not; what is damaged before that will not get better. */
 static coffer_status gzip_try(const coffer_allocator *allocator, coffer__cursor *in, size_t capacity, uint8_t **out,
-                              size_t *out_size, coffer_error *err)
+                              size_t *out_size, bool *full, coffer_error *err)
 {
     size_t used = 0;
     *out_size = capacity;
@@ -81,6 +84,7 @@ static coffer_status gzip_try(const coffer_allocator *allocator, coffer__cursor 
     const bool done =
         coffer__inflate_stream(in->base + in->position, coffer__left(in), &used, block, out_size, NULL) == COFFER_OK;
     coffer_status status = COFFER_OK;
+    *full = !done && capacity - *out_size <= GZIP_LONGEST;
     if (done) {
         *out = coffer__alloc_array(allocator, *out_size, 1, err);
         status = *out != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
@@ -99,15 +103,18 @@ coffer_status coffer__gzip_unpack(const coffer_allocator *allocator, const uint8
     coffer__cursor in = { .base = bytes, .length = size };
     coffer_status status = COFFER_OK;
     *out = NULL;
+    *out_size = 0;
     *all = false;
     if (!coffer__gzip_is(bytes, size) || !gzip_begin(&in) || most == 0) {
         return COFFER_OK;
     }
-    for (size_t capacity = GZIP_MIN_SPACE; status == COFFER_OK && *out == NULL; capacity *= 8) {
-        status = gzip_try(allocator, &in, capacity < most ? capacity : most, out, out_size, err);
-        if (capacity >= most) {
-            break;
-        }
+    const uint64_t possible = (uint64_t)size * GZIP_MAX_RATIO;
+    const size_t limit = possible < most ? (size_t)possible : most;
+    bool full = true;
+    for (size_t capacity = GZIP_MIN_SPACE; status == COFFER_OK && full; capacity *= 8) {
+        const bool last = capacity >= limit;
+        status = gzip_try(allocator, &in, last ? limit : capacity, out, out_size, &full, err);
+        full = full && !last;
     }
     *all = coffer__left(&in) == (gzip_is_gzip(bytes, size) ? 8 : 4);
     return status;

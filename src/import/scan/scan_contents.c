@@ -472,7 +472,7 @@ static coffer_status contents_unpack(contents *c, contents_frame *frame, content
     contents_unload(frame, member, *bytes);
     member->size = size;
     *bytes = unpacked;
-    c->inflated += size;
+    c->inflated += size; /* also where it was in vain */
     return status;
 }
 
