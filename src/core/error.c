@@ -171,24 +171,32 @@ static void message_put_u64(message_writer *out, uint64_t value)
     message_put(out, digits, coffer__write_u64(digits, value));
 }
 
+/* Tenths of a unit, rounded. */
+static uint64_t message_tenths(uint64_t size, uint64_t unit)
+{
+    return size / unit * 10 + (size % unit * 10 + unit / 2) / unit;
+}
+
 /*
  * "20 bytes"; from 10,000 on also in the unit that people read: "2.2 GB (2200119864 bytes)".
- * Decimal prefixes, one digit after the point, cut and not rounded. The loop ends: 2^64-1 is 18
- * times 1000^6, and E is the sixth prefix.
+ * Decimal prefixes, one digit after the point, rounded. The loop ends: 2^64-1 is 18 times 1000^6, and
+ * E is the sixth prefix.
  */
 static void message_put_size(message_writer *out, uint64_t size)
 {
     static const char prefixes[] = "kMGTPE";
     uint64_t unit = 1000;
     size_t prefix = 0;
-    while (size / unit >= 1000) {
+    uint64_t tenths = message_tenths(size, unit);
+    while (tenths >= 10000) { /* 999.95 would be 1000.0, which belongs to the next unit */
         unit *= 1000;
         prefix++;
+        tenths = message_tenths(size, unit);
     }
     if (size >= 10000) {
-        message_put_u64(out, size / unit);
+        message_put_u64(out, tenths / 10);
         message_put(out, ".", 1);
-        message_put_u64(out, size % unit / (unit / 10));
+        message_put_u64(out, tenths % 10);
         message_put(out, " ", 1);
         message_put(out, prefixes + prefix, 1);
         message_put(out, "B (", 3);

@@ -253,7 +253,7 @@ def test_metadata_come_along(tmp_path):
 
 def test_a_pattern_that_takes_nothing(tmp_path):
     with Server({"/m.safetensors": SMALL}) as server:
-        assert 'no tensor matches the pattern "x*"' in fetch(server.url("/m.safetensors"), "-o", tmp_path / "no", "--filter", "x*", code=1)
+        assert 'no tensor has a name that matches "x*"' in fetch(server.url("/m.safetensors"), "-o", tmp_path / "no", "--filter", "x*", code=1)
     assert not (tmp_path / "no").exists()
 
 

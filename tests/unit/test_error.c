@@ -200,9 +200,11 @@ static void test_sizes_have_their_unit(void **state)
         { 1, "1 byte" },
         { 9999, "9999 bytes" },
         { 10000, "10.0 kB (10000 bytes)" },
-        { 999999, "999.9 kB (999999 bytes)" },
+        { 999949, "999.9 kB (999949 bytes)" },
+        { 999950, "1.0 MB (999950 bytes)" },
+        { 8388608, "8.4 MB (8388608 bytes)" },
         { 1000000, "1.0 MB (1000000 bytes)" },
-        { 2290119864, "2.2 GB (2290119864 bytes)" },
+        { 2290119864, "2.3 GB (2290119864 bytes)" },
         { UINT64_MAX, "18.4 EB (18446744073709551615 bytes)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

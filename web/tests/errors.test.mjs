@@ -51,7 +51,7 @@ test("errors", async (t) => {
 
   await t.test("a truncated file, with what is missing", async (t) => {
     await opened(t, WHOLE.subarray(0, WHOLE.length - 1500));
-    await says("DATA_TRUNCATED", "The file ends within its data", "Get the rest, 1.50 kB");
+    await says("DATA_TRUNCATED", "The file ends within its data", "Get the rest, 1.5 kB");
   });
 
   await t.test("the bytes where a header is wrong", async (t) => {

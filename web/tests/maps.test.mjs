@@ -123,12 +123,12 @@ test("the byte map", async (t) => {
     await page.keyboard.press("ArrowRight");
     assert.match(await readout(page), /^room in the header, \d+ B/);
     await page.keyboard.press("ArrowRight");
-    assert.match(await readout(page), /^x F32, 4.00 kB, bytes [\d,]+ to [\d,]+$/);
+    assert.match(await readout(page), /^x F32, 4.0 kB, bytes [\d,]+ to [\d,]+$/);
     assert.equal(await hoveredName(page), "x");
     await page.keyboard.press("Enter");
     assert.equal(await selectedName(page), "x");
     await page.keyboard.press("End");
-    assert.match(await readout(page), /^y U8, 3.00 kB/);
+    assert.match(await readout(page), /^y U8, 3.0 kB/);
     await page.keyboard.press("+");
     await page.getByText(/^Bytes [\d,]+ to [\d,]+$/).waitFor();
     await page.keyboard.press("Home");
@@ -137,7 +137,7 @@ test("the byte map", async (t) => {
     await page.keyboard.press("-");
     await page
       .locator(".panel")
-      .getByText(/^7.\d\d kB$/)
+      .getByText(/^7\.\d kB$/)
       .waitFor();
     // Choosing in the list leads here.
     await page.locator(".body-row").filter({ hasText: "y" }).click();

@@ -31,7 +31,15 @@ test("long texts are cut, and so escaped that nothing of an escape is cut", asyn
 
 test("numbers", async () => {
   const { bytes, count, exactly, plural } = await source("base/numbers.ts");
-  assert.deepEqual([0, 999, 1000, 999_949, 15_200_000].map(bytes), ["0 B", "999 B", "1.00 kB", "1.00 MB", "15.2 MB"]);
+  assert.deepEqual([0, 999, 1000, 999_949, 999_950, 8_388_608, 15_200_000].map(bytes), [
+    "0 B",
+    "999 B",
+    "1.0 kB",
+    "999.9 kB",
+    "1.0 MB",
+    "8.4 MB",
+    "15.2 MB",
+  ]);
   assert.deepEqual([12, 7_240_000_000, 10n ** 12n].map(count), ["12", "7.24B", "1.00T"]);
   assert.equal(exactly(2n ** 64n - 1n), "18,446,744,073,709,551,615");
   assert.deepEqual([plural(1, "file"), plural(2000, "file")], ["1 file", "2,000 files"]);

@@ -40,11 +40,11 @@ def plain(text: str) -> str:
 
 def size_text(nbytes: int) -> str:
     size = float(nbytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if size < 999.95:  # rounded, more would be 1000.0, which belongs to the next unit
             return f"{nbytes} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1000
-    return f"{size:.1f} TB"
+    return f"{size:.1f} EB"
 
 
 def counted(count: int, thing: str) -> str:
