@@ -8,22 +8,22 @@
 #include <string.h>
 
 /* The walk: what is open, and where each of it began. */
-typedef struct json_walk {
+typedef struct quant_json_walk {
     coffer__json json;
     coffer__walk_value value;
     coffer__walk_visit *visit;
     void *ctx;
     size_t depth; /* containers that are open */
     char open[COFFER__JSON_MAX_DEPTH + 1];
-} json_walk;
+} quant_json_walk;
 
-static const char *walk_at(const json_walk *walk, size_t position)
+static const char *walk_at(const quant_json_walk *walk, size_t position)
 {
     return (const char *)walk->json.in.base + position;
 }
 
 /* Visits a value, whose text is from `from` to `to`. */
-static void walk_tell(json_walk *walk, size_t depth, char kind, size_t from, size_t to)
+static void walk_tell(quant_json_walk *walk, size_t depth, char kind, size_t from, size_t to)
 {
     if (depth > COFFER__WALK_DEPTH) {
         return;
@@ -35,7 +35,7 @@ static void walk_tell(json_walk *walk, size_t depth, char kind, size_t from, siz
 }
 
 /* The key of a member, or nothing of an element. */
-static coffer_status walk_key(json_walk *walk)
+static coffer_status walk_key(quant_json_walk *walk)
 {
     coffer__json *json = &walk->json;
     bool has_control = false;
@@ -59,7 +59,7 @@ static coffer_status walk_key(json_walk *walk)
     return COFFER_OK;
 }
 
-static coffer_status walk_scalar(json_walk *walk, uint8_t first)
+static coffer_status walk_scalar(quant_json_walk *walk, uint8_t first)
 {
     coffer__json *json = &walk->json;
     coffer__scratch none = { .allocator = NULL };
@@ -81,7 +81,7 @@ static coffer_status walk_scalar(json_walk *walk, uint8_t first)
 }
 
 /* A container begins. *empty: it ends at once. */
-static coffer_status walk_open(json_walk *walk, uint8_t first, bool *empty)
+static coffer_status walk_open(quant_json_walk *walk, uint8_t first, bool *empty)
 {
     coffer__json *json = &walk->json;
     const char close = first == '{' ? '}' : ']';
@@ -100,7 +100,7 @@ static coffer_status walk_open(json_walk *walk, uint8_t first, bool *empty)
 }
 
 /* After a value, and after each container that ends with it. */
-static coffer_status walk_close(json_walk *walk, bool ended)
+static coffer_status walk_close(quant_json_walk *walk, bool ended)
 {
     bool more = false;
     while (walk->depth > 0 && !more) {
@@ -120,9 +120,11 @@ static coffer_status walk_close(json_walk *walk, bool ended)
 coffer_status coffer__walk_json(const char *text, size_t size, const char *noun, coffer__walk_visit *visit, void *ctx,
                                 coffer_error *err)
 {
-    json_walk walk = { .json = { .in = { .base = (const uint8_t *)text, .length = size }, .err = err, .noun = noun },
-                       .visit = visit,
-                       .ctx = ctx };
+    quant_json_walk walk = {
+        .json = { .in = { .base = (const uint8_t *)text, .length = size }, .err = err, .noun = noun },
+        .visit = visit,
+        .ctx = ctx
+    };
     coffer_status status = COFFER_OK;
     do {
         bool empty = false;

@@ -294,6 +294,6 @@ void coffer__doctor_check_against(coffer__checkup *d, const coffer *other);
 /* An adapter of PEFT: its weights, its configuration, and its base where that is on this machine. */
 void coffer__doctor_check_adapter(const coffer__doctor_folder *folder);
 /* What else belongs into a folder with a config.json, an adapter or a pipeline; `has_model`: weights were found. */
-void coffer__doctor_check_company(coffer__doctor_folder *folder, bool has_model);
+void coffer__doctor_check_companions(coffer__doctor_folder *folder, bool has_model);
 
 #endif

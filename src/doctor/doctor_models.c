@@ -411,5 +411,5 @@ void coffer__doctor_check_remote(coffer__doctor_folder *folder, const coffer *mo
 {
     models_run run = { .folder = folder };
     look_at(&run, "", folder->path, model);
-    coffer__doctor_check_company(folder, true);
+    coffer__doctor_check_companions(folder, true);
 }

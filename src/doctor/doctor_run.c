@@ -67,7 +67,7 @@ static void look_at_listed(coffer__doctor_folder *folder)
     uint64_t size = 0;
     coffer__doctor_check_files(folder);
     const bool has_model = coffer__doctor_check_models(folder, &size);
-    coffer__doctor_check_company(folder, has_model);
+    coffer__doctor_check_companions(folder, has_model);
     coffer__doctor_check_copies(folder, has_model, size);
     coffer__doctor_check_hub(folder);
 }

@@ -204,7 +204,7 @@ const cli_command cli_doctor = {
              "             place of files; broken JSON; pickles; links out of the folder\n"
              "  weights    against config.json, for the usual families: layers, shapes, heads, experts,\n"
              "             vocabulary, tied embeddings, dtype, quantisation; weights that are there twice\n"
-             "  company    tokenizer, generation_config.json, adapters of PEFT, the parts of pipelines of\n"
+             "  companions tokenizer, generation_config.json, adapters of PEFT, the parts of pipelines of\n"
              "             diffusers\n"
              "  data       with --data: NaN, infinity, tensors of zeros; recorded digests, and the SHA-256 that\n"
              "             the Hub's tools keep, are verified\n"

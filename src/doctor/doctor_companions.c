@@ -117,7 +117,7 @@ static bool describes_model(const coffer__doctor_folder *folder)
     return describes;
 }
 
-void coffer__doctor_check_company(coffer__doctor_folder *folder, bool has_model)
+void coffer__doctor_check_companions(coffer__doctor_folder *folder, bool has_model)
 {
     if (folder->only != NULL) {
         return;
