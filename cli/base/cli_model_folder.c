@@ -134,6 +134,7 @@ static int take_companions(cli_model_folder *folder)
     while (coffer_companions_at(folder->companions, count) != NULL) {
         count++;
     }
+    folder->count = 0;
     folder->files = calloc(count + 1, sizeof *folder->files);
     if (folder->files == NULL) {
         return cli_fail_memory(folder->app, folder->path);
@@ -169,12 +170,11 @@ static int check_file(const cli_model_folder *folder, char *path, const coffer *
 /* The names that are known before anything is planned: the model as one file, its index, and the companions. */
 static int check_files(const cli_model_folder *folder, const coffer *model, const char *input, bool force)
 {
-    const size_t count = folder->count;
     int code = check_file(folder, join(folder->path, "", ""), model, input, force);
     if (code == CLI_EXIT_OK) {
         code = check_file(folder, join(folder->path, MODEL_INDEX, ""), model, input, force);
     }
-    for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
+    for (size_t i = 0; i < folder->count && code == CLI_EXIT_OK; i++) {
         code = check_file(folder, join(folder->folder, folder->files[i].name, ""), model, input, force);
     }
     return code;
