@@ -992,7 +992,7 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
 }
 /* Fixes a file that cannot be opened though all of its tensors are there; with `dry_run` says what there is to fix. */
 inline coffer_fixed_file fix_file(const std::string &path, bool dry_run = false,
-                                    const coffer_edit_options *options = nullptr)
+                                  const coffer_edit_options *options = nullptr)
 {
     coffer_fixed_file fixed = COFFER_FIXED_FILE_INIT;
     detail::call(coffer_fix_file, path.c_str(), options, dry_run, &fixed);
@@ -1000,7 +1000,7 @@ inline coffer_fixed_file fix_file(const std::string &path, bool dry_run = false,
 }
 /* Writes or fixes the index of a sharded model, from their headers; with `dry_run` says what it would be. */
 inline coffer_fixed_index fix_index(const std::string &path, bool dry_run = false,
-                                      const coffer_edit_options *options = nullptr)
+                                    const coffer_edit_options *options = nullptr)
 {
     coffer_fixed_index fixed = COFFER_FIXED_INDEX_INIT;
     detail::call(coffer_fix_index, path.c_str(), options, dry_run, &fixed);

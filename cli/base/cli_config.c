@@ -2,8 +2,8 @@
 /* Configurations set right: see cli_config.h for the contract. */
 #include "cli_config.h"
 
-#include "json_document.h"
 #include "cli_text.h"
+#include "json_document.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,8 @@ static size_t value_start(const coffer__json_node *node)
     return node->at - (node->kind == '"');
 }
 
-static void tell(const config_editing *run, const coffer__json_node *member, const char *from, size_t from_len, const char *to)
+static void tell(const config_editing *run, const coffer__json_node *member, const char *from, size_t from_len,
+                 const char *to)
 {
     char what[TOLD_SIZE];
     snprintf(what, sizeof what, "%.*s: from %.*s to %s", (int)(member->key_len < 64 ? member->key_len : 64),

@@ -763,7 +763,8 @@ static char *class_of(const coffer__document *document, const char *part)
 }
 
 /* "StableDiffusionPipeline of unet (UNet2DConditionModel), vae (AutoencoderKL), scheduler (DDIMScheduler)". */
-static void show_parts(cli_output *out, const char *path, const cli_pipeline *pipeline, const coffer__document *document)
+static void show_parts(cli_output *out, const char *path, const cli_pipeline *pipeline,
+                       const coffer__document *document)
 {
     size_t len = 0;
     const coffer__json_node *kind = coffer__document_member(document, coffer__document_root(document), "_class_name");

@@ -75,6 +75,9 @@ typedef struct coffer_diagnosis {
     coffer__doctor_seen *seen;
     size_t seen_count;
     size_t seen_capacity;
+    char **below; /* files of models whose index lies in a folder above them, below what was named; sorted once */
+    size_t below_count;
+    size_t below_capacity;
     coffer_doctor_summary summary;
     coffer_doctor_finding *reported_findings; /* when the run is over, what is handed out: the worst first */
     coffer_doctor_model *reported_models;

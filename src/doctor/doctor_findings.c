@@ -257,6 +257,10 @@ void coffer__doctor_free_findings(coffer__checkup *d)
         coffer__block_free(d->seen[i].name);
         coffer__block_free(d->seen[i].type);
     }
+    for (size_t i = 0; i < d->below_count; i++) {
+        coffer__block_free(d->below[i]);
+    }
+    coffer__block_free(d->below);
     coffer__block_free(d->findings);
     coffer__block_free(d->seen);
     coffer__block_free(d->reported_findings);

@@ -214,15 +214,59 @@ static void look_at_file(models_run *run, const char *name)
 
 /* ---- Several files ---- */
 
-/* A visitor: what an index names is looked at with it. */
+/* What an index names is looked at with it, also what lies in a folder below. */
+typedef struct index_cover {
+    coffer__doctor_folder *folder;
+    size_t skip; /* bytes of a path before the name below the index's folder */
+} index_cover;
+
+static void note_below(const coffer__doctor_folder *folder, const char *name)
+{
+    coffer__checkup *d = folder->doctor;
+    char *path = coffer__doctor_name(folder, name);
+    char **below =
+        path == NULL ? NULL : coffer__doctor_grow(d, d->below, d->below_count, &d->below_capacity, sizeof *below);
+    if (below == NULL) {
+        coffer__block_free(path);
+        return;
+    }
+    d->below = below;
+    d->below[d->below_count++] = path;
+}
+
+/* A visitor. */
 static int cover(void *ctx, const char *path, bool exists)
 {
-    coffer__doctor_folder *folder = ctx;
-    coffer__doctor_entry *entry = exists ? coffer__doctor_entry_of(folder, coffer__doctor_last_name(path)) : NULL;
+    const index_cover *by = ctx;
+    const char *name = strlen(path) > by->skip ? path + by->skip : path;
+    coffer__doctor_entry *entry = coffer__doctor_entry_of(by->folder, name);
     if (entry != NULL) {
-        entry->covered = true;
+        entry->covered = entry->covered || exists;
+    } else if (exists && strchr(name, '/') != NULL) {
+        note_below(by->folder, name);
     }
     return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Files of models that were looked at in a folder above. */
+static void cover_from_above(coffer__doctor_folder *folder)
+{
+    coffer__checkup *d = folder->doctor;
+    if (d->below_count == 0) {
+        return;
+    }
+    qsort(d->below, d->below_count, sizeof *d->below, by_text);
+    for (size_t i = 0; i < folder->count; i++) {
+        char *name = coffer__doctor_name(folder, folder->entries[i].name);
+        const bool named = name != NULL && bsearch(&name, d->below, d->below_count, sizeof name, by_text) != NULL;
+        folder->entries[i].covered = folder->entries[i].covered || named;
+        coffer__block_free(name);
+    }
 }
 
 static void look_at_index(models_run *run, coffer__doctor_entry *entry)
@@ -235,7 +279,8 @@ static void look_at_index(models_run *run, coffer__doctor_entry *entry)
         return;
     }
     entry->covered = true;
-    (void)coffer_list_files(path, &run->folder->doctor->allocator, cover, run->folder, &listing);
+    index_cover by = { run->folder, strlen(path) - strlen(coffer__doctor_last_name(path)) };
+    (void)coffer_list_files(path, &run->folder->doctor->allocator, cover, &by, &listing);
     const bool all_notes = run->main == entry || run->opened < INDICES_MAX;
     if (!all_notes && run->opened == INDICES_MAX) {
         coffer__doctor_add_in(
@@ -282,7 +327,11 @@ static bool look_at_whole_set(models_run *run, const coffer__doctor_entry *entry
         coffer__doctor_open(run->folder->doctor, &model, path[0] != '\0' ? path : ".", true, &err) == COFFER_OK &&
         same_set(coffer__doctor_last_name(coffer_shard_path(model, 0)), entry->name);
     for (size_t i = 0; whole && i < coffer_shard_count(model); i++) {
-        (void)cover(folder, coffer_shard_path(model, i), true);
+        coffer__doctor_entry *file =
+            coffer__doctor_entry_of(folder, coffer__doctor_last_name(coffer_shard_path(model, i)));
+        if (file != NULL) {
+            file->covered = true;
+        }
     }
     if (whole) {
         look_at(run, entry->name, path, model);
@@ -382,6 +431,7 @@ static bool is_wanted(const coffer__doctor_folder *folder, const coffer__doctor_
 bool coffer__doctor_check_models(coffer__doctor_folder *folder, uint64_t *size)
 {
     models_run run = { .folder = folder, .main = main_of(folder) };
+    cover_from_above(folder);
     if (folder->only == NULL) {
         check_shadow(folder);
         coffer__doctor_check_variants(folder);

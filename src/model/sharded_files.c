@@ -168,14 +168,11 @@ static coffer_status files_set_paths(coffer *model, const coffer__index_shard *f
     return COFFER_OK;
 }
 
-/* Counts a file as missing if none of that name exists in the folder of the path `beside`. A name that does
-   not fit a path counts as missing, which it is as far as this program is concerned. */
-static void files_look_for(coffer__missing *missing, const char *beside, coffer__name name)
+/* Counts a file as missing if there is none at its path. One whose path is too long is missing as far as this program is
+   concerned. */
+static void files_look_for(coffer__missing *missing, const char *path, coffer__name name)
 {
-    coffer__path path;
-    coffer__path plain = { "" };
-    if (coffer__path_append(&plain, name.text, name.len) && coffer__path_sibling(&path, beside, plain.text) &&
-        coffer__os_exists(path.text)) {
+    if (path != NULL && coffer__os_exists(path)) {
         return;
     }
     if (missing->count < COFFER__MISSING_NAMED) {
