@@ -74,6 +74,7 @@ FILLED = BARE + b"." * (-len(BARE) % 8)
 
 
 @pytest.mark.parametrize("body", [
+    array(b"", padded=False, shape=(0,)) + array(FILLED, padded=False, shape=(len(FILLED) // 8,)), array(b"", padded=False, shape=(0,)) + OBJECTS,
     array(FILLED, padded=False, shape=(len(FILLED) // 8,)),                                # pickle.load
     array(bytes(7) + FILLED, kind="u1", pad=len(FILLED) - 1, shape=(7 + len(FILLED),)),    # joblib before 1.2
     wrapper(more=[(text("read"), name("collections", "OrderedDict"))]) + b"\0" + BARE,     # no bytes are read
@@ -82,7 +83,7 @@ FILLED = BARE + b"." * (-len(BARE) % 8)
     wrapper(of=call(name("copyreg", "_reconstructor"), WRAPPER, name("builtins", "object"), b"N"), made=b"") + b"\0" + BARE,
     array() + b"0" + WRAPPER + PAYLOAD, b"(" + array() + tuple_of(WRAPPER) + b"t", OBJECTS,
     array(bytes(8), kind="V8", shape=(1,), own=16), array(bytes(8), kind="f8", shape=(1,), flags=1),
-], ids=["plain", "old", "read", "reduce", "large", "twice", "other call", "payload", "class", "objects first", "size", "flags"])  # fmt: skip
+], ids=["behind nothing", "objects behind nothing", "plain", "old", "read", "reduce", "large", "twice", "other call", "payload", "class", "objects first", "size", "flags"])  # fmt: skip
 def test_what_other_loaders_may_run_is_told(tmp_path, body):
     assert dangers(write(tmp_path / "a.joblib", stream(body)))
 

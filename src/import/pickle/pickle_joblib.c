@@ -239,7 +239,7 @@ static coffer_status joblib_put_objects(coffer__joblib *joblib, uint64_t positio
 {
     coffer__pickle *inner = NULL;
     uint64_t end = 0;
-    if (joblib->count == joblib->object_count) {
+    if (!joblib->stopped) {
         return joblib_refuse(position, "an array of objects is what other loaders than joblib go on in", err);
     }
     const coffer_status status =
@@ -266,7 +266,7 @@ static coffer_status joblib_stops_all(const coffer__joblib *joblib, uint64_t pos
 {
     coffer_status status = COFFER_OK;
     *stops = true;
-    if (joblib->count == joblib->object_count) {
+    if (!joblib->stopped) {
         status = joblib_stops(joblib, position, stops, err);
     }
     return status == COFFER_OK && *stops && before > 0 && !joblib->padded
@@ -294,6 +294,7 @@ static coffer_status joblib_put_numbers(coffer__joblib *joblib, const joblib_arr
     *size = before + bytes;
     status = *size > 0 ? joblib_stops_all(joblib, position, before, bytes, &stops, err) : status;
     joblib->padded = joblib->padded || before > 0;
+    joblib->stopped = joblib->stopped || *size > 0;
     return status != COFFER_OK || stops
                ? status
                : joblib_refuse(position, "the bytes of an array are a pickle to other loaders than joblib", err);

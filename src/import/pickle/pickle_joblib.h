@@ -31,7 +31,8 @@ typedef struct coffer__joblib {
     coffer__joblib_objects *objects;
     size_t object_count;
     size_t object_capacity;
-    bool padded; /* there was an array with padding */
+    bool stopped; /* there were bytes of numbers, which stop every loader that takes them for opcodes */
+    bool padded;  /* there was an array with padding */
 } coffer__joblib;
 
 /* For a watch (pickle.h), whose ctx is a coffer__joblib that begins as zeros but for what it is of. COFFER_ERR_PICKLE for an
