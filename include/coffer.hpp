@@ -928,20 +928,32 @@ struct listed_file {
     std::string path;
     bool exists;
 };
+namespace detail
+{
+/* No exception may pass through the library: what cannot be kept ends the listing. */
+inline int keep_listed(void *ctx, const char *name, bool exists)
+{
+    try {
+        static_cast<std::vector<listed_file> *>(ctx)->push_back({ name, exists });
+        return 0;
+    } catch (...) {
+        return 1;
+    }
+}
+} // namespace detail
+
 /* The files of the model that an index, a folder or one of its files names, without opening them. */
 inline std::vector<listed_file> list_files(const std::string &path)
 {
     std::vector<listed_file> files;
-    /* No exception may pass through the library: what cannot be kept ends the listing. */
-    const coffer_file_visitor keep = [](void *ctx, const char *name, bool exists) -> int {
-        try {
-            static_cast<std::vector<listed_file> *>(ctx)->push_back({ name, exists });
-            return 0;
-        } catch (...) {
-            return 1;
-        }
-    };
-    detail::call(coffer_list_files, path.c_str(), nullptr, keep, static_cast<void *>(&files));
+    detail::call(coffer_list_files, path.c_str(), nullptr, detail::keep_listed, static_cast<void *>(&files));
+    return files;
+}
+/* All files of a repository of the Hub, or of a folder of it. */
+inline std::vector<listed_file> list_repository(const std::string &url, const coffer_open_options *options = nullptr)
+{
+    std::vector<listed_file> files;
+    detail::call(coffer_list_repository, url.c_str(), options, detail::keep_listed, static_cast<void *>(&files));
     return files;
 }
 

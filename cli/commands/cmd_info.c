@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer info PATH...: what is in a file, on one screen; for several files, a line each. */
+#include "block.h"
 #include "cli_columns.h"
 #include "cli_files.h"
 #include "cli_fit.h"
@@ -781,10 +782,10 @@ static void show_parts(cli_output *out, const char *path, const cli_pipeline *pi
             cli_put_escaped(out, class, strlen(class), KEY_MAX);
             cli_put_char(out, ')');
         }
-        free(class);
+        coffer__block_free(class);
     }
     cli_put_char(out, '\n');
-    free(name);
+    coffer__block_free(name);
 }
 
 /* Of a folder that is a pipeline, what it consists of. Any other has no head: its models follow. */
