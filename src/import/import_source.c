@@ -394,14 +394,15 @@ static coffer_status view_read_decoded(view_row *row, const coffer__import_plan_
 }
 
 /* Reads from a row whose storage is decoded where it is read, which costs nothing to open. */
-static coffer_status view_read_random(view_row *row, const coffer__import_plan_row *of, uint64_t at, uint8_t *to,
+static coffer_status view_read_random(const view_row *row, const coffer__import_plan_row *of, uint64_t at, uint8_t *to,
                                       size_t size, coffer_error *err)
 {
     coffer__storage_source storage;
+    view_row opened = *row;
     coffer_status status = coffer__storage_open(&storage, &row->view->decoded.decoding, of->storage, false, err);
     if (status == COFFER_OK) {
-        row->source = &storage.source;
-        status = view_read_there(row, of, at, to, size, err);
+        opened.source = &storage.source;
+        status = view_read_there(&opened, of, at, to, size, err);
     }
     coffer__storage_close(&storage);
     return status;

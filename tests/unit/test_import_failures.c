@@ -442,7 +442,7 @@ static void test_refused_plans(void **state)
     refused(coffer_import_load(&import, alone, NULL, 0, NULL, &err), COFFER_ERR_ARGUMENT, &err, "are NULL");
     refused(coffer_import_open(&import, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "an import needs an input");
     coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
-    options.scalars = (coffer_scalars)(COFFER_SCALARS_METADATA + 1);
+    options.scalars = (coffer_scalars)(COFFER_SCALARS_ALL + 1);
     refused(coffer_import_open(&import, alone, &options, &err), COFFER_ERR_ARGUMENT, &err, "has no such value");
     refused(coffer_input_open(&input, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "opened from or into NULL");
     refused(coffer_input_read(alone, 7, 0, &number, 1, &err), COFFER_ERR_ARGUMENT, &err, "no such input or file");

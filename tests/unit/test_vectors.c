@@ -579,6 +579,7 @@ static coffer_open_options open_options_for(const vector *v, coffer_access acces
     options.unknown_dtypes = wants_unknown_dtypes(v);
     options.hidden_bytes = wants_hidden_bytes(v);
     options.format = v->format;
+    options.formats = COFFER_FORMATS_OWN;
     return options;
 }
 

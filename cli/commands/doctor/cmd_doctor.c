@@ -113,8 +113,9 @@ static coffer *open_foreign(const char *path)
 }
 
 /* A URL is opened here, so that what it led to can be said. */
-static int look(doctor_view *view, coffer_doctor_options *options, const char *html)
+static int look(doctor_view *view, const coffer_doctor_options *given, const char *html)
 {
+    coffer_doctor_options options = *given;
     coffer_error err;
     int code = CLI_EXIT_OK;
     coffer_diagnosis *diagnosis = NULL;
@@ -127,12 +128,12 @@ static int look(doctor_view *view, coffer_doctor_options *options, const char *h
     if (far) {
         (void)cli_remark_part(view->app, view->path, model);
     }
-    options->model = model;
-    options->step = begin_step;
-    options->progress = advance_step;
-    options->progress_ctx = &progress;
-    options->import = import_confined;
-    const coffer_status status = coffer_doctor(&diagnosis, view->path, options, &err);
+    options.model = model;
+    options.step = begin_step;
+    options.progress = advance_step;
+    options.progress_ctx = &progress;
+    options.import = import_confined;
+    const coffer_status status = coffer_doctor(&diagnosis, view->path, &options, &err);
     end_step(&progress);
     if (status == COFFER_OK) {
         view->diagnosis = diagnosis;
