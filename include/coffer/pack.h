@@ -3,6 +3,7 @@
 #ifndef COFFER_PACK_H
 #define COFFER_PACK_H
 
+#include "integrity.h"
 #include "write.h"
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ static void bnb_visit_shape(bnb_state *state, const coffer__walk_value *value)
 static void bnb_visit(void *ctx, const coffer__walk_value *value)
 {
     bnb_state *state = ctx;
-    const coffer__span key = value->path[0];
+    const coffer__quant_span key = value->path[0];
     if (value->depth == 2 && coffer__span_is(key, "shape")) {
         bnb_visit_shape(state, value);
     }

@@ -8,11 +8,11 @@
 
 /* A path without what is before the members of interest. */
 typedef struct config_path {
-    const coffer__span *keys;
+    const coffer__quant_span *keys;
     size_t depth;
 } config_path;
 
-static bool config_is_inner(coffer__span key)
+static bool config_is_inner(coffer__quant_span key)
 {
     return coffer__span_is(key, "text_config") || coffer__span_is(key, "language_config") ||
            coffer__span_is(key, "llm_config");
@@ -29,7 +29,7 @@ static config_path config_path_of(const coffer__walk_value *value)
     return path;
 }
 
-static bool config_is_quantisation(coffer__span key)
+static bool config_is_quantisation(coffer__quant_span key)
 {
     return coffer__span_is(key, "quantization_config") || coffer__span_is(key, "quantization");
 }
@@ -37,7 +37,8 @@ static bool config_is_quantisation(coffer__span key)
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* A string that is kept, if `key` is its name. */
-static bool config_text(coffer__span key, const char *name, const coffer__walk_value *value, char *text, size_t size)
+static bool config_text(coffer__quant_span key, const char *name, const coffer__walk_value *value, char *text,
+                        size_t size)
 {
     if (!coffer__span_is(key, name)) {
         return false;
@@ -48,7 +49,7 @@ static bool config_text(coffer__span key, const char *name, const coffer__walk_v
     return true;
 }
 
-static bool config_number(coffer__span key, const char *name, const coffer__walk_value *value, uint64_t *number)
+static bool config_number(coffer__quant_span key, const char *name, const coffer__walk_value *value, uint64_t *number)
 {
     if (!coffer__span_is(key, name)) {
         return false;
@@ -83,7 +84,7 @@ static void config_group(coffer__quant_config *config, const config_path *path, 
         return;
     }
     const size_t group = config->group_count - 1;
-    const coffer__span key = path->keys[4];
+    const coffer__quant_span key = path->keys[4];
     (void)config_number(key, "num_bits", value, &config->group_bits[group]);
     (void)config_number(key, "group_size", value, &config->group_sizes[group]);
     if (coffer__span_is(key, "block_structure") && path->depth == 6) {
@@ -94,7 +95,7 @@ static void config_group(coffer__quant_config *config, const config_path *path, 
 /* A member of quantization_config, whatever it is of. */
 static void config_member(coffer__quant_config *config, const config_path *path, const coffer__walk_value *value)
 {
-    const coffer__span key = path->keys[1];
+    const coffer__quant_span key = path->keys[1];
     if (coffer__span_is(key, "config_groups")) {
         config_group(config, path, value);
     } else if (coffer__span_is(key, "weight_block_size") && path->depth == 3) {
@@ -121,7 +122,7 @@ static void config_member(coffer__quant_config *config, const config_path *path,
            config_number(key, "group_size", value, &config->group_size));
 }
 
-static coffer_dtype config_dtype(coffer__span text)
+static coffer_dtype config_dtype(coffer__quant_span text)
 {
     if (coffer__span_is(text, "bfloat16")) {
         return COFFER_BF16;
@@ -139,7 +140,7 @@ static void config_visit(void *ctx, const coffer__walk_value *value)
     if (path.depth == 0) {
         return;
     }
-    const coffer__span key = path.keys[0];
+    const coffer__quant_span key = path.keys[0];
     if (path.depth == 1 && value->kind == '"' &&
         (coffer__span_is(key, "torch_dtype") || coffer__span_is(key, "dtype"))) {
         config->dtype = config->dtype != COFFER_UNKNOWN_DTYPE ? config->dtype : config_dtype(value->text);
@@ -168,7 +169,7 @@ coffer_status coffer__quant_config_read(coffer__quant_config *config, const char
 /* ---- one module of MLX ------------------------------------------------------------------------------------------- */
 
 typedef struct config_module {
-    coffer__span name;
+    coffer__quant_span name;
     uint64_t *bits;
     uint64_t *group_size;
     char *mode;

@@ -30,7 +30,7 @@ static void walk_tell(quant_json_walk *walk, size_t depth, char kind, size_t fro
     }
     walk->value.depth = depth;
     walk->value.kind = kind;
-    walk->value.text = (coffer__span){ walk_at(walk, from), to - from };
+    walk->value.text = (coffer__quant_span){ walk_at(walk, from), to - from };
     walk->visit(walk->ctx, &walk->value);
 }
 
@@ -42,10 +42,10 @@ static coffer_status walk_key(quant_json_walk *walk)
     size_t len = 0;
     (void)coffer__json_peek(json);
     const size_t from = json->in.position;
-    coffer__span key = { "", 0 };
+    coffer__quant_span key = { "", 0 };
     if (walk->depth > 0 && walk->open[walk->depth] == '{') {
         coffer_status status = coffer__json_string(json, NULL, &len, &has_control);
-        key = (coffer__span){ walk_at(walk, from + 1), json->in.position - from - 2 };
+        key = (coffer__quant_span){ walk_at(walk, from + 1), json->in.position - from - 2 };
         if (status == COFFER_OK) {
             status = coffer__json_expect(json, ':', "a colon should be here");
         }
@@ -144,7 +144,7 @@ coffer_status coffer__walk_json(const char *text, size_t size, const char *noun,
     return status;
 }
 
-bool coffer__span_is(coffer__span span, const char *text)
+bool coffer__span_is(coffer__quant_span span, const char *text)
 {
     size_t i = 0;
     while (i < span.len && text[i] != '\0' && span.text[i] == text[i]) {
@@ -153,7 +153,7 @@ bool coffer__span_is(coffer__span span, const char *text)
     return i == span.len && text[i] == '\0';
 }
 
-uint64_t coffer__span_number(coffer__span span)
+uint64_t coffer__span_number(coffer__quant_span span)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < span.len; i++) {
@@ -168,7 +168,7 @@ uint64_t coffer__span_number(coffer__span span)
 
 /* Digits with a point and an exponent, by doubles. What programs write here are F32, in full: the double that comes out may
    be a few units off, which is far less than half a unit of the F32 that is nearest. */
-bool coffer__span_float(coffer__span span, float *value)
+bool coffer__span_float(coffer__quant_span span, float *value)
 {
     double number = 0;
     int scale = 0;
@@ -188,7 +188,7 @@ bool coffer__span_float(coffer__span span, float *value)
     if (i < span.len) {
         const bool minus = i + 1 < span.len && span.text[i + 1] == '-';
         const bool plus = i + 1 < span.len && span.text[i + 1] == '+';
-        const coffer__span digits = { span.text + i + 1 + (minus || plus), span.len - i - 1 - (minus || plus) };
+        const coffer__quant_span digits = { span.text + i + 1 + (minus || plus), span.len - i - 1 - (minus || plus) };
         const uint64_t exponent = coffer__span_number(digits);
         if (exponent > 400) {
             return false;
@@ -204,7 +204,7 @@ bool coffer__span_float(coffer__span span, float *value)
     return number < 3.4e38;
 }
 
-void coffer__span_copy(coffer__span span, char *text, size_t size)
+void coffer__span_copy(coffer__quant_span span, char *text, size_t size)
 {
     const size_t len = span.len < size ? span.len : 0;
     memcpy(text, span.text, len);

@@ -13,16 +13,16 @@
 #define COFFER__WALK_DEPTH 8
 
 /* A piece of the text. */
-typedef struct coffer__span {
+typedef struct coffer__quant_span {
     const char *text;
     size_t len;
-} coffer__span;
+} coffer__quant_span;
 
 typedef struct coffer__walk_value {
-    coffer__span path[COFFER__WALK_DEPTH]; /* of an element of a list: an empty key */
+    coffer__quant_span path[COFFER__WALK_DEPTH]; /* of an element of a list: an empty key */
     size_t depth;
-    char kind;         /* '"', '0' a number, 'a' a literal, '{' or '[' one that begins */
-    coffer__span text; /* of a string what is between the quotes */
+    char kind;               /* '"', '0' a number, 'a' a literal, '{' or '[' one that begins */
+    coffer__quant_span text; /* of a string what is between the quotes */
 } coffer__walk_value;
 
 typedef void coffer__walk_visit(void *ctx, const coffer__walk_value *value);
@@ -31,12 +31,12 @@ typedef void coffer__walk_visit(void *ctx, const coffer__walk_value *value);
 coffer_status coffer__walk_json(const char *text, size_t size, const char *noun, coffer__walk_visit *visit, void *ctx,
                                 coffer_error *err);
 
-bool coffer__span_is(coffer__span span, const char *text);
+bool coffer__span_is(coffer__quant_span span, const char *text);
 /* A decimal integer, or 0. */
-uint64_t coffer__span_number(coffer__span span);
+uint64_t coffer__span_number(coffer__quant_span span);
 /* A float; false for what is none, or beyond F32's range. */
-bool coffer__span_float(coffer__span span, float *value);
+bool coffer__span_float(coffer__quant_span span, float *value);
 /* Copies it with a NUL; what does not fit becomes "". */
-void coffer__span_copy(coffer__span span, char *text, size_t size);
+void coffer__span_copy(coffer__quant_span span, char *text, size_t size);
 
 #endif

@@ -7,7 +7,7 @@
 
 bool coffer__quant_is_text(const char *a, const char *b)
 {
-    return coffer__span_is((coffer__span){ a, coffer__text_len(a) }, b);
+    return coffer__span_is((coffer__quant_span){ a, coffer__text_len(a) }, b);
 }
 
 bool coffer__quant_has(const coffer__quant_module *module, const char *ending)

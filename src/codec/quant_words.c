@@ -50,7 +50,7 @@ static uint64_t words_bits(const coffer__quant_config *config, uint64_t columns,
 /* Whether a version is before 0.18; one that is not said is a new one. */
 static bool words_are_old(const char *version)
 {
-    coffer__span minor = { version + 2, 0 };
+    coffer__quant_span minor = { version + 2, 0 };
     if (version[0] != '0' || version[1] != '.') {
         return false;
     }

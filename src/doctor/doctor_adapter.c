@@ -92,30 +92,30 @@ static void check_pairs(const coffer__doctor_folder *folder, const coffer__docum
 /* ---- Modules ---- */
 
 /* A name of target_modules, and whether the adapter has a tensor for it. */
-typedef struct target {
+typedef struct target_module {
     char *name;
     bool seen;
-} target;
+} target_module;
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const target *)a)->name, ((const target *)b)->name);
+    return strcmp(((const target_module *)a)->name, ((const target_module *)b)->name);
 }
 
 static int compare_target(const void *name, const void *entry)
 {
-    return strcmp(name, ((const target *)entry)->name);
+    return strcmp(name, ((const target_module *)entry)->name);
 }
 
 /* The names of a list, in order; NULL where there is none, as where a text says it all ("all-linear", an expression). */
-static target *read_targets(coffer__checkup *d, const coffer__document *config, const coffer__json_node *list,
-                            size_t *count)
+static target_module *read_targets(coffer__checkup *d, const coffer__document *config, const coffer__json_node *list,
+                                   size_t *count)
 {
     *count = 0;
     if (list == NULL || list->kind != '[') {
         return NULL;
     }
-    target *targets = coffer__doctor_array(d, config->count + 1, sizeof *targets);
+    target_module *targets = coffer__doctor_array(d, config->count + 1, sizeof *targets);
     for (const coffer__json_node *node = coffer__document_first(config, list); node != NULL && targets != NULL;
          node = coffer__document_after(config, list, node)) {
         size_t len = 0;
@@ -129,18 +129,18 @@ static target *read_targets(coffer__checkup *d, const coffer__document *config, 
 }
 
 /* Marks the names that a module ends in, component by component. */
-static void see_module(target *targets, size_t count, char *module)
+static void see_module(target_module *targets, size_t count, char *module)
 {
     for (char *rest = module; rest != NULL; rest = strchr(rest, '.')) {
         rest += *rest == '.';
-        target *found = bsearch(rest, targets, count, sizeof *targets, compare_target);
+        target_module *found = bsearch(rest, targets, count, sizeof *targets, compare_target);
         if (found != NULL) {
             found->seen = true;
         }
     }
 }
 
-static void see_modules(coffer__checkup *d, target *targets, size_t count, const coffer *model)
+static void see_modules(coffer__checkup *d, target_module *targets, size_t count, const coffer *model)
 {
     for (size_t i = 0; i < coffer_count(model) && count > 0; i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
@@ -157,7 +157,7 @@ static void check_targets(const coffer__doctor_folder *folder, const coffer__doc
                           const coffer__json_node *root, const coffer *model)
 {
     size_t count = 0;
-    target *targets =
+    target_module *targets =
         read_targets(folder->doctor, config, coffer__document_member(config, root, "target_modules"), &count);
     see_modules(folder->doctor, targets, count, model);
     for (size_t i = 0; i < count; i++) {

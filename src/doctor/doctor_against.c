@@ -152,16 +152,16 @@ static void compare_tensors(const against *both)
 
 /* ---- Their bytes ---- */
 
-/* The tensors that both have alike, side by side. */
-typedef struct alike {
+/* The tensors that both have in common, side by side. */
+typedef struct common_tensors {
     const coffer_tensor **here;
     const coffer_tensor **there;
     coffer_digest *digests[2];
     size_t count;
     uint64_t size; /* of one side, in bytes */
-} alike;
+} common_tensors;
 
-static void free_alike(const alike *pairs)
+static void free_common(const common_tensors *pairs)
 {
     coffer__block_free(pairs->here);
     coffer__block_free(pairs->there);
@@ -169,7 +169,7 @@ static void free_alike(const alike *pairs)
     coffer__block_free(pairs->digests[1]);
 }
 
-static bool find_alike(const against *both, alike *pairs)
+static bool find_common(const against *both, common_tensors *pairs)
 {
     const size_t most = coffer_count(both->here.model) + 1;
     pairs->here = coffer__doctor_array(both->d, most, sizeof(const coffer_tensor *));
@@ -192,7 +192,7 @@ static bool find_alike(const against *both, alike *pairs)
 }
 
 /* One side after the other, each with all threads: two disks are rarely the same. */
-static coffer_status digest_alike(const against *both, alike *pairs, coffer_error *err)
+static coffer_status digest_common(const against *both, common_tensors *pairs, coffer_error *err)
 {
     coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
     options.progress = both->d->options.progress;
@@ -211,9 +211,9 @@ static coffer_status digest_alike(const against *both, alike *pairs, coffer_erro
 static void compare_with_bytes(const against *both)
 {
     coffer_error err;
-    alike pairs = { .count = 0 };
-    const bool found = find_alike(both, &pairs);
-    const coffer_status status = found ? digest_alike(both, &pairs, &err) : COFFER_ERR_MEMORY;
+    common_tensors pairs = { .count = 0 };
+    const bool found = find_common(both, &pairs);
+    const coffer_status status = found ? digest_common(both, &pairs, &err) : COFFER_ERR_MEMORY;
     for (size_t i = 0; i < pairs.count && status == COFFER_OK; i++) {
         if (memcmp(pairs.digests[0][i].data, pairs.digests[1][i].data, coffer_algorithm_digest_size(COFFER_SHA256)) !=
             0) {
@@ -225,7 +225,7 @@ static void compare_with_bytes(const against *both)
     if (found && status != COFFER_OK && status != COFFER_ERR_CANCELLED) {
         (void)coffer__doctor_add_failure(both->d, "unreadable", "", &err);
     }
-    free_alike(&pairs);
+    free_common(&pairs);
 }
 
 /* Whether both are single files that record digests by one algorithm, and not the same. */

@@ -25,6 +25,8 @@ coffer_extract_lora_options header_extract_lora_options = COFFER_EXTRACT_LORA_OP
 coffer_add_lora_options header_add_lora_options = COFFER_ADD_LORA_OPTIONS_INIT;
 coffer_average_options header_average_options = COFFER_AVERAGE_OPTIONS_INIT;
 coffer_pack_options header_pack_options = COFFER_PACK_OPTIONS_INIT;
+coffer_dequantize_options header_dequantize_options = COFFER_DEQUANTIZE_OPTIONS_INIT;
+coffer_doctor_options header_doctor_options = COFFER_DOCTOR_OPTIONS_INIT;
 
 coffer_error header_error;
 coffer_tensor header_tensor;

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # Lower rooms first, so that the file can be read from top to bottom.
 ROOMS = ("core", "format", "codec", "os", "os/none", "os/posix", "os/linux", "os/windows", "io", "net", "hash", "manifest", "transfer",
-         "engine", "model", "write", "import", "import/archive", "import/pickle", "import/scan", "import/*", "export", "mix", "doctor", "device",
+         "engine", "model", "write", "import", "import/archive", "import/pickle", "import/scan", "import/*", "export", "merge", "doctor", "device",
          "load/plan", "load/schedule", "load/cache", "load/staging", "load/delivery", "load/group", "load/exchange", "load")
 # The operating system's files that Windows has others for: CMakeLists.txt chooses between them, which one file cannot.
 POSIX = ("posix", "linux")
