@@ -596,6 +596,7 @@ static void quant_divide(float *values, const float *by, size_t count)
 static void quant_add(float *values, const float *more, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a layout that adds has filled them */
         values[i] = values[i] + more[i];
     }
 }
@@ -603,6 +604,7 @@ static void quant_add(float *values, const float *more, size_t count)
 static void quant_subtract(float *values, const float *less, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a layout that subtracts has filled them */
         values[i] = values[i] - less[i];
     }
 }

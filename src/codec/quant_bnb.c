@@ -106,6 +106,7 @@ static coffer_status bnb_take_scales(const coffer__quant_module *module, coffer_
     coffer__quant_tensor map;
     coffer__quant_tensor outer;
     const uint64_t count = coffer__quant_ceil(quant->count, state->block);
+    /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a state without a block size was refused */
     const uint64_t each = quant->columns / state->block;
     const bool nested = state->nested_block != 0;
     const coffer_dtype dtype = nested ? COFFER_U8 : COFFER_F32;
@@ -154,6 +155,7 @@ static coffer_status bnb_take_list(const coffer__quant_module *module, coffer__q
         return coffer__quant_fail(module, COFFER_ERR_SIZE, ".weight", "has not as many codes as its quant_state says",
                                   err);
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a state without a block size was refused */
     const uint64_t columns = BNB_ROW / state->block * state->block;
     coffer__quant_set_matrix(quant, coffer__quant_ceil(count, columns), columns);
     quant->count = count;

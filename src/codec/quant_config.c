@@ -192,6 +192,7 @@ static void config_visit_module(void *ctx, const coffer__walk_value *value)
     }
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the visitor writes to them */
 bool coffer__quant_config_module(const coffer__quant_config *config, const char *name, size_t len, uint64_t *bits,
                                  uint64_t *group_size, char mode[16])
 {
@@ -202,3 +203,4 @@ bool coffer__quant_config_module(const coffer__quant_config *config, const char 
     (void)coffer__walk_json(config->text, config->size, CONFIG_NOUN, config_visit_module, &module, NULL);
     return module.found;
 }
+/* NOLINTEND(readability-non-const-parameter) */

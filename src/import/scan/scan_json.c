@@ -160,9 +160,9 @@ static coffer_status json_judge(scan_json *json, coffer_error *err)
 
 static uint8_t json_key_of(const scan_json *json)
 {
-    for (uint8_t i = 0; i < JSON_MEMBERS; i++) {
+    for (unsigned i = 0; i < JSON_MEMBERS; i++) {
         if (coffer__text_is(json->text, json->len, coffer__keras_member_name(i))) {
-            return i;
+            return (uint8_t)i;
         }
     }
     return coffer__text_is(json->text, json->len, ":serialized:") ? JSON_SERIALIZED
