@@ -308,8 +308,9 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
     }
     cli_number_text(numbers[0], count, true);
     cli_number_text(numbers[1], all, true);
-    used = (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1], all == 1 ? "" : "s",
-                            made == COMPUTED ? changes->computed->word : kinds[made], names);
+    used =
+        (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1], all == 1 ? "" : "s",
+                         made == COMPUTED && changes->computed != NULL ? changes->computed->word : kinds[made], names);
     if (count > NAMES_MAX) {
         cli_number_text(numbers[0], count - NAMES_MAX, true);
         used += (size_t)snprintf(text + used, size - used, " and %s more", numbers[0]);

@@ -208,7 +208,7 @@ static int write_adapter(const adding *run, const cli_arguments *arguments)
     cli_progress_begin_count(&progress, run->app, "adding", 0);
     const coffer_status status = coffer_add_lora_run(run->addition, run->output, &writing, &reading, &err);
     cli_progress_finish(&progress);
-    if (status != COFFER_OK && made) {
+    if (status != COFFER_OK && made && run->output != NULL) {
         (void)rmdir(run->output);
     }
     if (status != COFFER_OK) {

@@ -69,17 +69,17 @@ const cli_command cli_cast = {
     .run = run_cast,
     .summary = "rewrite a file with floats of another dtype",
     .usage = "PATH DTYPE|GLOB=DTYPE...",
-    .about = "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32, F64, F8_E4M3 or\n"
-             "F8_E5M2, from any float, including those of 4, 6 and 8 bits. A DTYPE alone is for all floats but\n"
-             "those of 4 and 6 bits and F8_E8M0. Numbers are rounded to nearest, ties to even; numbers that are\n"
-             "too large become infinite, in F8_E4M3 448, as torch casts them, which a warning counts. The first\n"
-             "pattern that matches is used. Integers, BOOL and C64 are refused. Every pattern has to match something, "
-             "or nothing is done. Before\n"
-             "PATH itself is rewritten, the command asks on a terminal; otherwise --in-place or -f allows it. PATH\n"
-             "is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
+    .about = "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32, F64, F8_E4M3\n"
+             "or F8_E5M2, from any float, including those of 4, 6 and 8 bits. A DTYPE alone is for all floats\n"
+             "but those of 4 and 6 bits and F8_E8M0. Numbers are rounded to nearest, ties to even; numbers that\n"
+             "are too large become infinite, in F8_E4M3 448, as torch casts them, which a warning counts. The\n"
+             "first pattern that matches is used. Integers, BOOL and C64 are refused. Every pattern has to match\n"
+             "something, or nothing is done. Before PATH itself is rewritten, the command asks on a terminal;\n"
+             "otherwise --in-place or -f allows it. PATH is a file, or an index or folder: then all files of the\n"
+             "model are rewritten, and replaced together.\n"
              "\n"
-             "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}], the last two\n"
-             "being the numbers that became infinite and zero.\n",
+             "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}], the last\n"
+             "two being the numbers that became infinite and zero.\n",
     .options = CAST_OPTIONS,
     .examples = CAST_EXAMPLES,
     .least_names = 2,
