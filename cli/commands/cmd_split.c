@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer split MODEL -o FOLDER: a model as several files and their index. */
 #include "cli_collect.h"
+#include "cli_guard.h"
 #include "cli_model_folder.h"
 #include "cli_options.h"
 #include "cli_publish.h"
@@ -19,9 +20,10 @@
 
 /* Where the files go. */
 typedef struct split_target {
-    const char *path;        /* of the model if it were one file */
-    char *index;             /* its index */
-    cli_model_folder folder; /* unless -o is the whole path */
+    const char *path; /* of the model if it were one file */
+    char *index;      /* its index */
+    char *beside;     /* the same path, where it is next to the file that is split, with its companions; else NULL */
+    cli_model_folder folder; /* unless -o is the whole path, or that of the file's own folder */
 } split_target;
 
 /* ---- Where ---- */
@@ -37,13 +39,23 @@ static int check_file(cli *app, const split_target *target, bool force)
 static int open_target(cli *app, split_target *target, const char *output, const cli_collection *all, const char *input,
                        bool force)
 {
-    const bool whole = cli_ends_in(output, SPLIT_ENDING) && !cli_names_folder(output);
-    int code = whole ? CLI_EXIT_OK
-                     : cli_model_folder_open(&target->folder, app, output, all->models[0], input, "model", force);
+    const coffer *model = all->models[0];
+    const bool beside = coffer_shard_count(model) == 1 && cli_guard_is_in_folder(output, coffer_shard_path(model, 0));
+    const bool whole = beside || (cli_ends_in(output, SPLIT_ENDING) && !cli_names_folder(output));
+    const int code =
+        whole ? CLI_EXIT_OK : cli_model_folder_open(&target->folder, app, output, model, input, "model", force);
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    target->path = whole ? output : target->folder.path;
+    if (beside) {
+        const size_t capacity = strlen(output) + sizeof "/model" SPLIT_ENDING;
+        target->beside = malloc(capacity);
+        if (target->beside == NULL) {
+            return cli_fail_memory(app, output);
+        }
+        snprintf(target->beside, capacity, "%s/model" SPLIT_ENDING, output);
+    }
+    target->path = beside ? target->beside : whole ? output : target->folder.path;
     const size_t size = strlen(target->path) + sizeof ".index.json";
     target->index = malloc(size);
     if (target->index == NULL) {
@@ -212,6 +224,7 @@ static int run_split(cli *app, const cli_arguments *arguments)
     cli_collection_free(&all);
     cli_model_folder_close(&target.folder, code == CLI_EXIT_OK && !cli_given(arguments, CLI_OPTION_DRY_RUN));
     free(target.index);
+    free(target.beside);
     return code;
 }
 

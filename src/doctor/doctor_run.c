@@ -7,6 +7,7 @@
 #include "libc_allocator.h"
 #include "options.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define FOLDERS_MAX 10000
@@ -180,8 +181,9 @@ static void check_what_runs(coffer__checkup *d, const char *name, coffer_import 
     }
     if (summary->skipped_count > 0) {
         coffer__doctor_add(d, COFFER_SEVERITY_NOTE, "left_out", name,
-                           "%zu tensors were not looked at: they are no part of the model, or have no equivalent",
-                           summary->skipped_count);
+                           "%" PRIu64
+                           " tensors were not looked at: they are no part of the model, or have no equivalent",
+                           (uint64_t)summary->skipped_count);
     }
 }
 

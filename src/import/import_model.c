@@ -60,9 +60,14 @@ static coffer_import_options model_wants(const coffer_open_options *options)
     return wants;
 }
 
-/* Whether the file's content, or its folder's, may be that of another program. */
-static bool model_may_be_foreign(const coffer_open_options *options, coffer_status why_not)
+/* Whether the file's content, or its folder's, may be that of another program. An index of safetensors is none. */
+static bool model_may_be_foreign(const char *path, const coffer_open_options *options, coffer_status why_not)
 {
+    static const char index[] = ".safetensors.index.json";
+    const size_t len = strlen(path);
+    if (len >= sizeof index - 1 && strcmp(path + len - (sizeof index - 1), index) == 0) {
+        return false;
+    }
     const bool content = why_not > COFFER_ERR_EMPTY && why_not < COFFER_ERR_NO_TENSOR;
     const bool files = why_not >= COFFER_ERR_SHARD_NAME && why_not <= COFFER_ERR_AMBIGUOUS;
     return options->formats != COFFER_FORMATS_OWN && options->format == COFFER_FORMAT_ANY && !options->to_fetch &&
@@ -115,7 +120,7 @@ coffer_status coffer__foreign_open(coffer **model, const char *path, const coffe
     reading.struct_size = sizeof reading;
     coffer_input *input = NULL;
     coffer_import *imported = NULL;
-    if (!model_may_be_foreign(options, why_not) || coffer_input_open(&input, path, &reading, &own) != COFFER_OK) {
+    if (!model_may_be_foreign(path, options, why_not) || coffer_input_open(&input, path, &reading, &own) != COFFER_OK) {
         return why_not;
     }
     if (!model_is_readable(input, options)) {
@@ -145,29 +150,31 @@ coffer_import *coffer_model_import(const coffer *model)
     return model == NULL ? NULL : coffer__import_source_of(&model->shards->source);
 }
 
-/* What PyTorch calls a dtype. */
-static const char *const model_torch_types[] = {
-    [COFFER_BOOL] = "bool",
-    [COFFER_U8] = "uint8",
-    [COFFER_I8] = "int8",
-    [COFFER_F8_E5M2] = "float8_e5m2",
-    [COFFER_F8_E4M3] = "float8_e4m3fn",
-    [COFFER_F8_E8M0] = "float8_e8m0fnu",
-    [COFFER_F8_E4M3FNUZ] = "float8_e4m3fnuz",
-    [COFFER_F8_E5M2FNUZ] = "float8_e5m2fnuz",
-    [COFFER_F4] = "float4_e2m1fn_x2",
-    [COFFER_I16] = "int16",
-    [COFFER_U16] = "uint16",
-    [COFFER_F16] = "float16",
-    [COFFER_BF16] = "bfloat16",
-    [COFFER_I32] = "int32",
-    [COFFER_U32] = "uint32",
-    [COFFER_F32] = "float32",
-    [COFFER_C64] = "complex64",
-    [COFFER_F64] = "float64",
-    [COFFER_I64] = "int64",
-    [COFFER_U64] = "uint64",
-};
+/* What PyTorch calls a dtype: "torch." and the kind of number in full, then the rest in small letters ("torch.float8_e5m2"). */
+static void model_put_torch(coffer_stored_tensor *stored, coffer_dtype dtype)
+{
+    static const struct {
+        const char *ours, *theirs;
+    } kinds[] = { { "BOOL", "bool" }, { "BF", "bfloat" }, { "F", "float" },
+                  { "U", "uint" },    { "I", "int" },     { "C", "complex" } };
+    const char *name = coffer_dtype_name(dtype);
+    const char *end = dtype == COFFER_F8_E4M3   ? "fn"
+                      : dtype == COFFER_F8_E8M0 ? "fnu"
+                      : dtype == COFFER_F4      ? "_e2m1fn_x2"
+                                                : "";
+    size_t kind = 0;
+    while (kind + 1 < sizeof kinds / sizeof kinds[0] &&
+           strncmp(name, kinds[kind].ours, strlen(kinds[kind].ours)) != 0) {
+        kind++;
+    }
+    (void)coffer__text_append(stored->type, sizeof stored->type, "torch.", 6);
+    (void)coffer__text_append(stored->type, sizeof stored->type, kinds[kind].theirs, strlen(kinds[kind].theirs));
+    for (const char *rest = name + strlen(kinds[kind].ours); *rest != '\0'; rest++) {
+        const char small = *rest >= 'A' && *rest <= 'Z' ? (char)(*rest - 'A' + 'a') : *rest;
+        (void)coffer__text_append(stored->type, sizeof stored->type, &small, 1);
+    }
+    (void)coffer__text_append(stored->type, sizeof stored->type, end, strlen(end));
+}
 
 /* The type of a row's elements in its file, as that calls them. */
 static void model_put_type(const coffer_import *imported, const coffer__import_plan_row *row,
@@ -175,18 +182,18 @@ static void model_put_type(const coffer_import *imported, const coffer__import_p
 {
     const coffer__import_plan *plan = &imported->plan;
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + row->storage;
-    const bool is_torch = imported->summary.pickles &&
-                          strcmp(imported->summary.reader, coffer__reader_pickle.id) != 0 &&
-                          (size_t)row->dtype < sizeof model_torch_types / sizeof model_torch_types[0] &&
-                          model_torch_types[row->dtype] != NULL;
     const coffer__import_plan_piece *piece =
         storage->count == 0 ? NULL : coffer__import_plan_first_piece(plan, storage);
-    const char *name = is_torch ? model_torch_types[row->dtype] : coffer_dtype_name(row->dtype);
+    const bool is_torch = imported->summary.pickles && strcmp(imported->summary.reader, coffer__reader_pickle.id) != 0;
     if (piece != NULL && piece->coding == COFFER__CODING_BLOCKS) {
-        name = coffer__gguf_type_of(piece->as.blocks.type)->name;
+        const char *name = coffer__gguf_type_of(piece->as.blocks.type)->name;
+        (void)coffer__text_append(stored->type, sizeof stored->type, name, coffer__text_len(name));
+    } else if (is_torch) {
+        model_put_torch(stored, row->dtype);
+    } else {
+        const char *name = coffer_dtype_name(row->dtype);
+        (void)coffer__text_append(stored->type, sizeof stored->type, name, coffer__text_len(name));
     }
-    (void)coffer__text_append(stored->type, sizeof stored->type, is_torch ? "torch." : "", is_torch ? 6 : 0);
-    (void)coffer__text_append(stored->type, sizeof stored->type, name, coffer__text_len(name));
 }
 
 bool coffer_stored_tensor_of(const coffer *model, const coffer_tensor *tensor, coffer_stored_tensor *stored)

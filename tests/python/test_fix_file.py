@@ -162,7 +162,7 @@ def test_links_and_files_that_must_not_be_written(tmp_path):
     (tmp_path / "link").symlink_to(path)
     (tmp_path / "other name").hardlink_to(path)
     for name in ("link", "other name"):
-        assert "--follow-links" in run("meta", "--fix", tmp_path / name, code=3).stderr
+        assert "--force" in run("meta", "--fix", tmp_path / name, code=3).stderr
     assert path.read_bytes() == whole + b"more"
     run("meta", "--fix", "-f", tmp_path / "link")
     assert path.read_bytes() == (tmp_path / "other name").read_bytes() == whole

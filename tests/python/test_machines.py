@@ -290,7 +290,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
         "hash a -o link": "a dangling symbolic link of that name exists already; -f replaces it",
         "merge a -o link": "a dangling symbolic link of that name exists already; -f replaces it",
         "merge a -f -o pipe": "this is a pipe, socket or device, which a new file cannot replace",
-        "merge a -f -o .": "this is a directory, which a file cannot replace: name a file in it",
+        "merge a -f -o .": "the command reads a model in this folder, and would replace files of it: name another folder",
         "hash a -f -o .": "Is a directory; name a file in it",
         "split a -f -o .": "model.safetensors: this is a directory, which a file cannot replace",
         "split a -f -o . --max-shard-size 4": "model.safetensors: this is a directory, which a file cannot replace",

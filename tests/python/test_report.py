@@ -397,7 +397,7 @@ def test_a_command_with_a_page_needs_no_other_and_one_without_says_so(tmp_path):
 @pytest.fixture(name="checkout")
 def fixture_checkout(tmp_path):
     """tools/build/page.sh, in a checkout with lazy tensors for what it calls; the page's build counts itself."""
-    for folder in ("tools/build", "web/node_modules", "include", "src/core", "src/format", *(f"bindings/js/{name}" for name in "src wasm scripts node_modules".split())):
+    for folder in ("tools/build", "web/node_modules", "include", "src/core", "src/format", "src/codec", *(f"bindings/js/{name}" for name in "src wasm scripts node_modules".split())):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy2(SOURCE / "tools/build/page.sh", tmp_path / "tools/build/page.sh")
     programs = {
