@@ -110,8 +110,8 @@ static size_t value_start(const coffer__json_node *node)
     return node->at - (node->kind == '"');
 }
 
-static void tell(const config_editing *run, const coffer__json_node *member, const char *from, size_t from_len,
-                 const char *to)
+static void tell_change(const config_editing *run, const coffer__json_node *member, const char *from, size_t from_len,
+                        const char *to)
 {
     char what[TOLD_SIZE];
     snprintf(what, sizeof what, "%.*s: from %.*s to %s", (int)(member->key_len < 64 ? member->key_len : 64),
@@ -123,7 +123,7 @@ static void tell(const config_editing *run, const coffer__json_node *member, con
 static void set_value(config_editing *run, const coffer__json_node *member, const char *value)
 {
     if (edit_take(run, member->at, member->len, strdup(value))) {
-        tell(run, member, run->document.text + member->at, member->len, value);
+        tell_change(run, member, run->document.text + member->at, member->len, value);
     }
 }
 
@@ -265,7 +265,7 @@ static void set_lists(config_editing *run, const coffer__json_node *object)
             char to[48];
             const int from_len = snprintf(from, sizeof from, "%zu", before);
             snprintf(to, sizeof to, "%zu elements", run->facts->layers_after);
-            tell(run, node, from, (size_t)from_len, to);
+            tell_change(run, node, from, (size_t)from_len, to);
         }
     }
 }

@@ -661,6 +661,12 @@ async function missing(cause: unknown, file: string, files: readonly string[], p
     return cause;
   }
   const there = new Set(await place.list());
+  for (const folder of new Set(
+    files.map((name) => name.slice(0, name.lastIndexOf("/") + 1)).filter((name) => name !== ""),
+  )) {
+    const names = await (await place.folder?.(folder.slice(0, -1)))?.list();
+    names?.forEach((name) => there.add(folder + name));
+  }
   const gone = there.size === 0 ? [] : files.filter((name) => !there.has(name));
   const why = "the download is incomplete, or the index is of another model";
   // One alone is what the error is about; of several it has the numbers.

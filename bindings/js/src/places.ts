@@ -97,12 +97,22 @@ async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
       files.set(name, async () => new BlobSource(await handle.getFile(), name));
     }
   }
+  const place = filesPlace(folder.name, files);
+  const inside = async (name: string) => {
+    let part: FileSystemDirectoryHandle | undefined = folder;
+    for (const step of name.split("/")) {
+      part = await part?.getDirectoryHandle(step).catch(() => undefined);
+    }
+    return part === undefined ? undefined : handlePlace(part);
+  };
   return {
-    ...filesPlace(folder.name, files),
-    folder: async (name) => {
-      const part = await folder.getDirectoryHandle(name).catch(() => undefined);
-      return part === undefined ? undefined : handlePlace(part);
+    ...place,
+    open: async (name) => {
+      const slash = name.indexOf("/");
+      const part = slash < 0 ? undefined : await inside(name.slice(0, slash));
+      return part === undefined ? place.open(name) : part.open(name.slice(slash + 1));
     },
+    folder: inside,
   };
 }
 
@@ -129,8 +139,14 @@ function chosenPlace(files: readonly (Blob | Source)[]): Place {
     all.set(source.name, () => source);
   }
   const top = folders.get("")!;
+  const place = filesPlace("the files", mayHoldModel(top.keys()) ? top : all);
   return {
-    ...filesPlace("the files", mayHoldModel(top.keys()) ? top : all),
+    ...place,
+    open: (name) => {
+      const slash = name.lastIndexOf("/");
+      const part = slash < 0 ? undefined : folders.get(name.slice(0, slash));
+      return (part === undefined ? place : filesPlace("", part)).open(fileName(name));
+    },
     folder: (name) => {
       const inside = folders.get(name);
       return Promise.resolve(inside === undefined ? undefined : filesPlace(name, inside));
@@ -153,7 +169,7 @@ function urlPlace(url: URL, options: HttpOptions, shown?: string): Opened {
     path: (name) => place.name + name,
     list: () => Promise.resolve(undefined),
     open: (name, headSize) => {
-      const file = new URL(encodeURIComponent(name), folder);
+      const file = new URL(name.split("/").map(encodeURIComponent).join("/"), folder);
       file.search = url.search;
       return Promise.resolve(open(file.href, name, shownFolder && shownFolder + name, headSize));
     },

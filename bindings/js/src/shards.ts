@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Models of several files: the grammar of their names, and the index. The index is read by the library's own reader, in
- * model.wasm: what it names is untrusted, and may be files in its own folder and nothing else.
+ * model.wasm: what it names is untrusted, and may be files in its own folder or below it and nothing else.
  */
 import { AT, withModelCore, type ModelCore } from "./core.js";
 import { integer, type Integer } from "./integers.js";

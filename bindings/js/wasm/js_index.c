@@ -106,7 +106,7 @@ static void index_tell_metadata(void)
 /* Reads an index. Unless `any_name`, its files have to be plain names of files in its own folder. */
 JS_EXPORT(coffer_js_index) coffer_status coffer_js_index(const uint8_t *text, size_t text_size, unsigned any_name)
 {
-    coffer__index_judge *judge = any_name != 0 ? index_any_name : coffer__model_dir_check_name;
+    coffer__index_judge *judge = any_name != 0 ? index_any_name : coffer__model_dir_check_shard;
     coffer_status status = coffer__index_read(&index_read, text, text_size, judge, &js_arena, &js_state.error);
     if (status != COFFER_OK) {
         return status;
