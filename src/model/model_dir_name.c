@@ -95,8 +95,10 @@ static const char *model_dir_path_fault(const char *path, size_t path_len)
 {
     const char *fault = path_len > COFFER__MODEL_DIR_MAX_PATH ? "it is longer than 1,000 bytes" : NULL;
     for (size_t at = 0; fault == NULL && at <= path_len;) {
-        const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
-        const size_t end = slash == NULL ? path_len : (size_t)(slash - path);
+        size_t end = at;
+        while (end < path_len && path[end] != '/') {
+            end++;
+        }
         fault = model_dir_fault(path + at, end - at);
         at = end + 1;
     }
