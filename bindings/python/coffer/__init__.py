@@ -81,7 +81,7 @@ else:
         "_file": ("File", "Parameters", "open"),
         "_load": ("Load", "LoadStats", "load"),
         "_manifest": ("Manifest", "ManifestEntry", "ManifestProblem"),
-        "_mix": ("Added", "Extracted", "add_lora", "average", "dequantize", "extract_lora", "merge_lora"),
+        "_merge": ("Added", "Extracted", "add_lora", "average", "dequantize", "extract_lora", "merge_lora"),
         "_models": ("edit_metadata", "fetch", "merge", "split"),
         "_numbers": ("Statistics", "statistics"),
         "_plan": ("Cost", "Plan", "PlannedItem"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands below lazy tensor tensors, without any framework: boxes, the learner, and reading ahead. Whatever is guessed, what is
+"""What stands below lazy tensors, without any framework: boxes, the learner, and reading ahead. Whatever is guessed, what is
 taken has to be right, memory bounded, and what nobody takes of its kind never read."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import coffer
 from coffer import _native
-from coffer.adapters import ahead
+from coffer.adapters import prefetch
 from coffer.adapters.prefetch import ReadAhead
 from coffer.adapters.boxes import box_of, counts, elements, slices, whole
 from coffer.adapters.access_predictor import AccessPredictor
@@ -290,8 +290,8 @@ def test_what_is_read_ahead_is_loaded(model, monkeypatch):
     """In few loads, through one staging buffer; what is asked for and large is a load with a staging buffer of its own."""
     arrays, paths = model
     loads = []
-    load = ahead._native.Load
-    monkeypatch.setattr(ahead, "_LARGE", 4096)
+    load = prefetch._native.Load
+    monkeypatch.setattr(prefetch, "_LARGE", 4096)
 
     class Native:
         def __getattr__(self, name):
@@ -301,7 +301,7 @@ def test_what_is_read_ahead_is_loaded(model, monkeypatch):
             loads.append((len(plan), staging))
             return load(plan, staging=staging)
 
-    monkeypatch.setattr(ahead, "_native", Native())
+    monkeypatch.setattr(prefetch, "_native", Native())
     with ReadAhead(paths) as source:
         for name in source:
             take(source, arrays, name, whole((64, 16)), into=True)
