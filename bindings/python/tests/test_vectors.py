@@ -28,10 +28,10 @@ def test_every_vector_gets_its_verdict(from_memory):
         unknown = what == "UNKNOWN_DTYPE"
         if verdict == "err":
             with pytest.raises(coffer.Error) as caught:
-                Model.open(source)
+                Model.open(source, formats="own")
             assert (caught.value.code, caught.value.offset) == (what, int(at)), file.name
             continue
-        model = Model.open(source, all_notes=True, unknown_dtypes=unknown)
+        model = Model.open(source, all_notes=True, unknown_dtypes=unknown, formats="own")
         assert [offset for _, _, offset, _, _ in model.notes()] == ([int(at)] if verdict == "note" else []), file.name
         content = file.read_bytes()
         for tensor in model.tensors():
