@@ -496,7 +496,7 @@ def torch_loads() -> None:
         compare(f"Python: torch.load of bytes, {count} tensors of {size} bytes", lambda: coffer.torch.load(content), lambda: safetensors.torch.load(content))
 
 
-def stand_ins() -> None:
+def lazy_tensors() -> None:
     """What an engine's weight loader does with each tensor: it copies a part of it into its parameter. Beside tensors that view a map."""
     import torch
 
@@ -526,7 +526,7 @@ def stand_ins() -> None:
 def main() -> None:
     only = os.environ.get("COFFER_BENCH_ONLY")
     try:
-        for part in (opening, torch_rows, torch_loads, loading, loads, never_slower, loops_of_slices, slicing, small_slices, stand_ins, saving):
+        for part in (opening, torch_rows, torch_loads, loading, loads, never_slower, loops_of_slices, slicing, small_slices, lazy_tensors, saving):
             if only in (None, part.__name__):
                 part()
     finally:

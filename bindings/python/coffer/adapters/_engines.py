@@ -70,7 +70,7 @@ def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     return bound.arguments
 
 
-def stand_ins(files: Iterable[str], options: Mapping[str, Any], *, bar: bool) -> Iterator[tuple[str, Any]]:
+def iterate_lazily(files: Iterable[str], options: Mapping[str, Any], *, bar: bool) -> Iterator[tuple[str, Any]]:
     """Names and lazy tensors of all tensors in some files."""
     from tqdm.auto import tqdm
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from ._engines import NAME, arguments_of, is_there, options_of, options_of_reading, reading, stand_ins, takes_auto, warn
+from ._engines import NAME, arguments_of, is_there, options_of, options_of_reading, reading, iterate_lazily, takes_auto, warn
 
 _FORMAT = "sglang.srt.configs.load_config.LoadConfig._verify_load_format"
 _LOADERS = "sglang.srt.model_loader.loader"
@@ -114,4 +114,4 @@ def _iterate(original: Callable[..., Iterator[tuple[str, Any]]], *args: Any, **k
     if told.get("drop_cache_after_load"):
         warn("weight_loader_drop_cache_after_load is ignored")
     first = not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
-    return stand_ins(told["hf_weights_files"], options, bar=first)
+    return iterate_lazily(told["hf_weights_files"], options, bar=first)

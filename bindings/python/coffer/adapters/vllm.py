@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from typing import Any
 
-from ._engines import NAME, arguments_of, is_there, options_of, options_of_reading, reading, stand_ins, takes_auto, warn
+from ._engines import NAME, arguments_of, is_there, options_of, options_of_reading, reading, iterate_lazily, takes_auto, warn
 
 # What iterates over safetensors files for the default loader, in the module of that.
 _ITERATORS = ("safetensors_weights_iterator", "multi_thread_safetensors_weights_iterator")
@@ -87,7 +87,7 @@ def _local(told: dict[str, Any], options: Any) -> Iterator[tuple[str, Any]]:
     from vllm.model_executor.model_loader.weight_utils import enable_tqdm
 
     files = sorted(told["hf_weights_files"], key=_natural)
-    found = stand_ins(files, options, bar=enable_tqdm(told["use_tqdm_on_load"]))
+    found = iterate_lazily(files, options, bar=enable_tqdm(told["use_tqdm_on_load"]))
     experts = told.get("local_expert_ids")
     if experts is None:
         return found

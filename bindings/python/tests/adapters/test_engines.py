@@ -170,11 +170,12 @@ SGLANG = """
     from sglang.srt import server_args
     from sglang.srt.configs.load_config import LoadConfig, LoadFormat
     from sglang.srt.model_loader import loader as engine
+    from sglang.srt.arg_groups.resolution_hooks import HOOKS
     from sglang.srt.plugins.hook_registry import HookRegistry
     for _ in range(2):
         sglang.register()
         HookRegistry.apply_hooks()
-    assert server_args.LOAD_FORMAT_CHOICES == ["auto", "safetensors", "coffer"] and HookRegistry.applied == 5
+    assert server_args.LOAD_FORMAT_CHOICES == ["auto", "safetensors", "coffer"] and HookRegistry.applied == 5 and list(HOOKS) == ["handle_load_format"]
     said = []
     logging.getLogger("coffer").warning = lambda message: said.append(message)
     iterated = lambda loader, *args, **kwargs: list(loader._get_weights_iterator(loader.Source(*args), **kwargs))

@@ -55,7 +55,7 @@ MODELS = {
 
 
 SOURCE = pathlib.Path(__file__).resolve().parents[4]
-TABLE = (SOURCE / "cli" / "commands" / "doctor" / "doctor_families.c").read_text()
+TABLE = (SOURCE / "src" / "doctor" / "doctor_families.c").read_text()
 TYPES = " ".join(re.findall(r'\{ "([a-z0-9_ -]+)",\s*(?:DECODER|")', TABLE)).split()
 HEADS = ("lm_head.weight", "embed_out.weight", "proj_out.weight")
 # Every name that a size has in some configuration.
