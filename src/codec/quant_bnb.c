@@ -49,10 +49,7 @@ static void bnb_visit(void *ctx, const coffer__walk_value *value)
     } else if (coffer__span_is(key, "nested_offset")) {
         state->wrong = state->wrong || !coffer__span_float(value->text, &state->nested_offset);
     } else if (coffer__span_is(key, "dtype")) {
-        state->dtype = coffer__span_is(value->text, "bfloat16")  ? COFFER_BF16
-                       : coffer__span_is(value->text, "float16") ? COFFER_F16
-                       : coffer__span_is(value->text, "float32") ? COFFER_F32
-                                                                 : COFFER_UNKNOWN_DTYPE;
+        state->dtype = coffer__span_dtype(value->text);
     }
 }
 

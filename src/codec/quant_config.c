@@ -122,17 +122,6 @@ static void config_member(coffer__quant_config *config, const config_path *path,
            config_number(key, "group_size", value, &config->group_size));
 }
 
-static coffer_dtype config_dtype(coffer__quant_span text)
-{
-    if (coffer__span_is(text, "bfloat16")) {
-        return COFFER_BF16;
-    }
-    if (coffer__span_is(text, "float16")) {
-        return COFFER_F16;
-    }
-    return coffer__span_is(text, "float32") ? COFFER_F32 : COFFER_UNKNOWN_DTYPE;
-}
-
 static void config_visit(void *ctx, const coffer__walk_value *value)
 {
     coffer__quant_config *config = ctx;
@@ -143,7 +132,7 @@ static void config_visit(void *ctx, const coffer__walk_value *value)
     const coffer__quant_span key = path.keys[0];
     if (path.depth == 1 && value->kind == '"' &&
         (coffer__span_is(key, "torch_dtype") || coffer__span_is(key, "dtype"))) {
-        config->dtype = config->dtype != COFFER_UNKNOWN_DTYPE ? config->dtype : config_dtype(value->text);
+        config->dtype = config->dtype != COFFER_UNKNOWN_DTYPE ? config->dtype : coffer__span_dtype(value->text);
     }
     if (!config_is_quantisation(key)) {
         return;

@@ -21,7 +21,7 @@ static bool fp8_is(coffer_dtype dtype)
     return dtype == COFFER_F8_E4M3 || dtype == COFFER_F8_E5M2;
 }
 
-static coffer__quant_codes fp8_codes(coffer_dtype dtype)
+coffer__quant_codes coffer__quant_codes_of(coffer_dtype dtype)
 {
     return dtype == COFFER_F8_E4M3   ? COFFER__CODES_E4M3
            : dtype == COFFER_F8_E5M2 ? COFFER__CODES_E5M2
@@ -50,12 +50,6 @@ static uint64_t fp8_group(const coffer__quant_module *module, const char *ending
     return found && (scales.dtype == COFFER_U8 || scales.dtype == COFFER_F8_E8M0) ? FP8_GROUP : 0;
 }
 
-static void fp8_take_dtype(coffer__quant *quant)
-{
-    const coffer_dtype dtype = quant->scale_dtype;
-    quant->usual = dtype == COFFER_F16 || dtype == COFFER_BF16 ? dtype : COFFER_UNKNOWN_DTYPE;
-}
-
 /* FP4 of experts: pairs in I8, with exponents of 32 columns. */
 static coffer_status fp8_plan_fp4(const coffer__quant_module *module, coffer__quant *quant, const char *ending,
                                   const char *scales, const coffer__quant_tensor *weight, coffer_error *err)
@@ -80,12 +74,12 @@ static coffer_status fp8_plan_blocks(const coffer__quant_module *module, coffer_
         return fp8_plan_fp4(module, quant, ending, scales, &weight, err);
     }
     fp8_block(module, block);
-    quant->codes = fp8_codes(weight.dtype);
+    quant->codes = coffer__quant_codes_of(weight.dtype);
     coffer_status status = coffer__quant_take_shape(module, quant, &weight, ending, 1, err);
     if (status == COFFER_OK) {
         status = coffer__quant_fit_scales(module, quant, scales, block, 0, err);
     }
-    fp8_take_dtype(quant);
+    quant->usual = coffer__quant_usual_of(quant->scale_dtype);
     return status;
 }
 
@@ -161,7 +155,7 @@ coffer_status coffer__plan_weight_scale(const coffer__quant_module *module, coff
         return COFFER_OK;
     }
     fp8_block(module, block);
-    quant->codes = fp8_codes(weight.dtype);
+    quant->codes = coffer__quant_codes_of(weight.dtype);
     coffer_status status = coffer__quant_take_shape(module, quant, &weight, ".weight", 1, err);
     if (status == COFFER_OK) {
         status =
@@ -170,7 +164,7 @@ coffer_status coffer__plan_weight_scale(const coffer__quant_module *module, coff
     if (status == COFFER_OK) {
         status = fp8_take_zeros(module, quant, err);
     }
-    fp8_take_dtype(quant);
+    quant->usual = coffer__quant_usual_of(quant->scale_dtype);
     fp8_take_method(module, quant, weight.dtype == COFFER_I8);
     return status;
 }
@@ -285,7 +279,7 @@ static coffer_status comfy_plan_bytes(const coffer__quant_module *module, coffer
 {
     const uint64_t block[] = { weight->rank > 1 ? weight->shape[weight->rank - 2] : 1,
                                weight->rank > 0 ? weight->shape[weight->rank - 1] : 1 };
-    quant->codes = fp8_codes(weight->dtype);
+    quant->codes = coffer__quant_codes_of(weight->dtype);
     const coffer_status status = coffer__quant_take_shape(module, quant, weight, ".weight", 1, err);
     return status == COFFER_OK ? coffer__quant_fit_scales(module, quant, scales, block, 0, err) : status;
 }
@@ -298,23 +292,23 @@ static coffer_status comfy_wrong_dtype(const coffer__quant_module *module, coffe
 static coffer_status comfy_plan_format(const coffer__quant_module *module, coffer__quant *quant,
                                        const coffer__quant_tensor *weight, const char *format, coffer_error *err)
 {
-    const bool is_fp8 = coffer__quant_is_text(format, "float8_e4m3fn") || coffer__quant_is_text(format, "float8_e5m2");
+    const bool is_fp8 = coffer__same_text(format, "float8_e4m3fn") || coffer__same_text(format, "float8_e5m2");
     if (is_fp8) {
         quant->layout = "ComfyUI scaled FP8";
         quant->scaling = COFFER__SCALE_ROUNDED;
         return fp8_is(weight->dtype) ? comfy_plan_bytes(module, quant, weight, ".weight_scale", err)
                                      : comfy_wrong_dtype(module, err);
     }
-    if (coffer__quant_is_text(format, "int8_tensorwise")) {
+    if (coffer__same_text(format, "int8_tensorwise")) {
         quant->layout = "ComfyUI int8";
         return weight->dtype == COFFER_I8 ? comfy_plan_bytes(module, quant, weight, ".weight_scale", err)
                                           : comfy_wrong_dtype(module, err);
     }
-    if (coffer__quant_is_text(format, "nvfp4")) {
+    if (coffer__same_text(format, "nvfp4")) {
         return weight->dtype == COFFER_U8 ? comfy_plan_nvfp4(module, quant, weight, err)
                                           : comfy_wrong_dtype(module, err);
     }
-    if (coffer__quant_is_text(format, "mxfp8")) {
+    if (coffer__same_text(format, "mxfp8")) {
         quant->layout = "ComfyUI MXFP8";
         quant->codes = COFFER__CODES_E4M3;
         const coffer_status status = weight->dtype == COFFER_F8_E4M3

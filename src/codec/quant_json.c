@@ -204,6 +204,17 @@ bool coffer__span_float(coffer__quant_span span, float *value)
     return number < 3.4e38;
 }
 
+coffer_dtype coffer__span_dtype(coffer__quant_span span)
+{
+    if (coffer__span_is(span, "bfloat16")) {
+        return COFFER_BF16;
+    }
+    if (coffer__span_is(span, "float16")) {
+        return COFFER_F16;
+    }
+    return coffer__span_is(span, "float32") ? COFFER_F32 : COFFER_UNKNOWN_DTYPE;
+}
+
 void coffer__span_copy(coffer__quant_span span, char *text, size_t size)
 {
     const size_t len = span.len < size ? span.len : 0;

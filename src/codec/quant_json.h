@@ -36,6 +36,8 @@ bool coffer__span_is(coffer__quant_span span, const char *text);
 uint64_t coffer__span_number(coffer__quant_span span);
 /* A float; false for what is none, or beyond F32's range. */
 bool coffer__span_float(coffer__quant_span span, float *value);
+/* What PyTorch and transformers call F16, BF16 and F32; else COFFER_UNKNOWN_DTYPE. */
+coffer_dtype coffer__span_dtype(coffer__quant_span span);
 /* Copies it with a NUL; what does not fit becomes "". */
 void coffer__span_copy(coffer__quant_span span, char *text, size_t size);
 

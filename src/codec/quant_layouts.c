@@ -155,14 +155,14 @@ const char *coffer__quant_method_advice(const coffer__quant_config *config)
     if (config->transformed) {
         return "its weights are in a rotated basis (transform_config): compressed-tensors itself turns them back";
     }
-    if (coffer__quant_is_text(config->checkpoint, "marlin") || coffer__quant_is_text(config->format, "marlin-24")) {
+    if (coffer__same_text(config->checkpoint, "marlin") || coffer__same_text(config->format, "marlin-24")) {
         return "Marlin's order of weights is that of a GPU: quantise from the original, or load it by vLLM";
     }
     if (memcmp(config->format, "sparse-", 7) == 0) {
         return "sparse formats are decompressed by compressed-tensors itself";
     }
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
-        if (coffer__quant_is_text(config->method, methods[i].method)) {
+        if (coffer__same_text(config->method, methods[i].method)) {
             return methods[i].advice;
         }
     }
@@ -185,7 +185,7 @@ bool coffer__quant_agrees(const coffer__quant_config *config, const char *layout
     bool known = false;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         const size_t len = coffer__text_len(pairs[i].layout);
-        if (coffer__quant_is_text(config->method, pairs[i].method)) {
+        if (coffer__same_text(config->method, pairs[i].method)) {
             known = true;
             if (coffer__text_len(layout) >= len && memcmp(layout, pairs[i].layout, len) == 0) {
                 return true;

@@ -74,7 +74,6 @@ bool coffer__quant_agrees(const coffer__quant_config *config, const char *layout
 
 bool coffer__quant_has(const coffer__quant_module *module, const char *ending);
 bool coffer__quant_says(const coffer__quant_module *module, const char *method);
-bool coffer__quant_is_text(const char *a, const char *b);
 /* Elements of a tensor. */
 uint64_t coffer__quant_elements(const coffer__quant_tensor *tensor);
 /* Takes the shape of a tensor of any rank as matrices of rows and columns; `expand` codes are in each of its elements. */
@@ -98,6 +97,14 @@ coffer_status coffer__quant_set_scales(const coffer__quant_module *module, coffe
 /* The same of any grid that fits: one scale, one of each row, blocks, or groups of `group` columns (0: none). */
 coffer_status coffer__quant_fit_scales(const coffer__quant_module *module, coffer__quant *quant, const char *ending,
                                        const uint64_t block[2], uint64_t group, coffer_error *err);
+/* Whether scales of this dtype are numbers that plain tensors have, and not exponents or of 8 bits. */
+bool coffer__quant_is_plain(coffer_dtype dtype);
+/* Which dtype the layer most likely had, by that of its scales: F16 or BF16; F32 says nothing. */
+coffer_dtype coffer__quant_usual_of(coffer_dtype scales);
+/* Codes of 8 bits as their dtype says: FP8, else signed integers. */
+coffer__quant_codes coffer__quant_codes_of(coffer_dtype dtype);
+/* Zero points that are numbers and lie as the scales do, which have been taken. */
+void coffer__quant_set_zero_values(coffer__quant *quant, const char *ending, coffer__quant_formula formula);
 /* Reads one F32. */
 coffer_status coffer__quant_read_float(const coffer__quant_module *module, const char *ending, float *value,
                                        coffer_error *err);

@@ -5,11 +5,6 @@
 #include "error.h"
 #include "text.h"
 
-bool coffer__quant_is_text(const char *a, const char *b)
-{
-    return coffer__span_is((coffer__quant_span){ a, coffer__text_len(a) }, b);
-}
-
 bool coffer__quant_has(const coffer__quant_module *module, const char *ending)
 {
     coffer__quant_tensor tensor;
@@ -18,7 +13,7 @@ bool coffer__quant_has(const coffer__quant_module *module, const char *ending)
 
 bool coffer__quant_says(const coffer__quant_module *module, const char *method)
 {
-    return coffer__quant_is_text(module->config->method, method);
+    return coffer__same_text(module->config->method, method);
 }
 
 uint64_t coffer__quant_ceil(uint64_t a, uint64_t b)
@@ -121,6 +116,27 @@ static bool layout_is_scale(coffer_dtype dtype)
 {
     return dtype == COFFER_F32 || dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F8_E8M0 ||
            dtype == COFFER_F8_E4M3 || dtype == COFFER_U8;
+}
+
+bool coffer__quant_is_plain(coffer_dtype dtype)
+{
+    return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32;
+}
+
+coffer_dtype coffer__quant_usual_of(coffer_dtype scales)
+{
+    return coffer__quant_is_plain(scales) && scales != COFFER_F32 ? scales : COFFER_UNKNOWN_DTYPE;
+}
+
+void coffer__quant_set_zero_values(coffer__quant *quant, const char *ending, coffer__quant_formula formula)
+{
+    quant->parts[COFFER__QUANT_ZEROS] = quant->parts[COFFER__QUANT_SCALES];
+    quant->parts[COFFER__QUANT_ZEROS].ending = ending;
+    quant->zeros = COFFER__ZEROS_VALUES;
+    quant->zero_dtype = quant->scale_dtype;
+    quant->formula = formula;
+    quant->round = quant->scale_dtype;
+    quant->usual = coffer__quant_usual_of(quant->scale_dtype);
 }
 
 /* The matrices of a layer. */

@@ -97,13 +97,7 @@ static coffer_status hqq_take_grids(const coffer__quant_module *module, coffer__
         zeros.size != quant->parts[COFFER__QUANT_SCALES].size) {
         return coffer__quant_fail(module, COFFER_ERR_SIZE, ".zero", "is missing, or is not as the scales are", err);
     }
-    quant->parts[COFFER__QUANT_ZEROS] = quant->parts[COFFER__QUANT_SCALES];
-    quant->parts[COFFER__QUANT_ZEROS].ending = ".zero";
-    quant->zeros = COFFER__ZEROS_VALUES;
-    quant->zero_dtype = quant->scale_dtype;
-    quant->formula = COFFER__FORMULA_SHIFTED;
-    quant->round = quant->scale_dtype;
-    quant->usual = quant->scale_dtype != COFFER_F32 ? quant->scale_dtype : COFFER_UNKNOWN_DTYPE;
+    coffer__quant_set_zero_values(quant, ".zero", COFFER__FORMULA_SHIFTED);
     return COFFER_OK;
 }
 
@@ -170,10 +164,7 @@ static void torchao_visit(void *ctx, const coffer__walk_value *value)
         coffer__span_copy(value->text, said->type, sizeof said->type);
     }
     if (value->depth == 3 && coffer__span_is(value->path[1], "dtype") && coffer__span_is(value->path[2], "_data")) {
-        said->dtype = coffer__span_is(value->text, "bfloat16")  ? COFFER_BF16
-                      : coffer__span_is(value->text, "float16") ? COFFER_F16
-                      : coffer__span_is(value->text, "float32") ? COFFER_F32
-                                                                : COFFER_UNKNOWN_DTYPE;
+        said->dtype = coffer__span_dtype(value->text);
     }
 }
 
@@ -223,9 +214,9 @@ coffer_status coffer__plan_torchao(const coffer__quant_module *module, coffer__q
     if (status != COFFER_OK || !*mine) {
         return status;
     }
-    const bool is_float = coffer__quant_is_text(said.type, "Float8Tensor");
+    const bool is_float = coffer__same_text(said.type, "Float8Tensor");
     const bool is_int =
-        coffer__quant_is_text(said.type, "Int8Tensor") || coffer__quant_is_text(said.type, "IntxUnpackedToInt8Tensor");
+        coffer__same_text(said.type, "Int8Tensor") || coffer__same_text(said.type, "IntxUnpackedToInt8Tensor");
     if ((!is_float && !is_int) || codes.dtype != (is_float ? COFFER_F8_E4M3 : COFFER_I8) || codes.rank != 2 ||
         !module->find(module->ctx, "._weight_scale", &scales) || scales.rank == 0) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
@@ -257,16 +248,14 @@ coffer_status coffer__plan_quanto_bytes(const coffer__quant_module *module, coff
         return COFFER_OK;
     }
     quant->layout = codes.dtype == COFFER_I8 ? "quanto int8" : "quanto FP8";
-    quant->codes = codes.dtype == COFFER_I8        ? COFFER__CODES_I8
-                   : codes.dtype == COFFER_F8_E4M3 ? COFFER__CODES_E4M3
-                                                   : COFFER__CODES_E5M2;
+    quant->codes = coffer__quant_codes_of(codes.dtype);
     coffer_status status = coffer__quant_take_shape(module, quant, &codes, ".weight._data", 1, err);
     const uint64_t whole[] = { quant->rows, quant->columns };
     if (status == COFFER_OK) {
         status = coffer__quant_fit_scales(module, quant, ".weight._scale", whole, 0, err);
     }
     quant->round = quant->scale_dtype;
-    quant->usual = quant->scale_dtype != COFFER_F32 ? quant->scale_dtype : COFFER_UNKNOWN_DTYPE;
+    quant->usual = coffer__quant_usual_of(quant->scale_dtype);
     return status;
 }
 
@@ -314,13 +303,7 @@ coffer_status coffer__plan_quanto_packed(const coffer__quant_module *module, cof
     if (status != COFFER_OK) {
         return status;
     }
-    quant->parts[COFFER__QUANT_ZEROS] = quant->parts[COFFER__QUANT_SCALES];
-    quant->parts[COFFER__QUANT_ZEROS].ending = ".weight._shift";
-    quant->zeros = COFFER__ZEROS_VALUES;
-    quant->zero_dtype = quant->scale_dtype;
-    quant->formula = COFFER__FORMULA_TAKEN;
-    quant->round = quant->scale_dtype;
-    quant->usual = quant->scale_dtype != COFFER_F32 ? quant->scale_dtype : COFFER_UNKNOWN_DTYPE;
+    coffer__quant_set_zero_values(quant, ".weight._shift", COFFER__FORMULA_TAKEN);
     return quanto_take_shape(module, quant, err);
 }
 
@@ -338,10 +321,10 @@ coffer_status coffer__plan_bitnet(const coffer__quant_module *module, coffer__qu
     coffer__quant_set_matrix(quant, codes.shape[0] * 4, codes.shape[1]);
     rest_take_slices(quant, ".weight", &codes, codes.shape[0], codes.shape[1], 2, false);
     quant->offset = 1;
-    quant->formula = coffer__quant_is_text(module->config->linear, "autobitlinear") ? COFFER__FORMULA_PRODUCT
-                                                                                    : COFFER__FORMULA_DIVIDED;
+    quant->formula =
+        coffer__same_text(module->config->linear, "autobitlinear") ? COFFER__FORMULA_PRODUCT : COFFER__FORMULA_DIVIDED;
     const uint64_t whole[] = { quant->rows, quant->columns };
     const coffer_status status = coffer__quant_fit_scales(module, quant, ".weight_scale", whole, 0, err);
-    quant->usual = quant->scale_dtype != COFFER_F32 ? quant->scale_dtype : COFFER_UNKNOWN_DTYPE;
+    quant->usual = coffer__quant_usual_of(quant->scale_dtype);
     return status;
 }

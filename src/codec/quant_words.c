@@ -11,6 +11,7 @@
 #include "bytes.h"
 #include "quant_layouts.h"
 
+#include "text.h"
 #include <string.h>
 
 /* ---- compressed-tensors ------------------------------------------------------------------------------------------ */
@@ -172,7 +173,7 @@ coffer_status coffer__plan_packed_words(const coffer__quant_module *module, coff
     status = coffer__quant_fit_scales(module, quant, ".weight_scale", whole,
                                       words_group(module->config, shape[1], groups), err);
     quant->round = quant->scale_dtype;
-    quant->usual = quant->scale_dtype != COFFER_F32 ? quant->scale_dtype : COFFER_UNKNOWN_DTYPE;
+    quant->usual = coffer__quant_usual_of(quant->scale_dtype);
     if (status == COFFER_OK) {
         status = words_take_zeros(module, quant, groups, apart && words_are_old(module->config->version), err);
     }
@@ -209,7 +210,7 @@ static coffer_status gptq_take_version(const coffer__quant_module *module, coffe
     uint8_t bytes[256];
     const coffer__quant_config *config = module->config;
     const size_t size = zeros->size < sizeof bytes - 4 ? (size_t)zeros->size : sizeof bytes - 4; /* a word follows */
-    quant->zeros_plus_one = !coffer__quant_is_text(config->checkpoint, "gptq_v2");
+    quant->zeros_plus_one = !coffer__same_text(config->checkpoint, "gptq_v2");
     if (!quant->zeros_plus_one || !config->symmetric) {
         return COFFER_OK;
     }
@@ -241,7 +242,7 @@ static coffer_status gptq_take_grids(const coffer__quant_module *module, coffer_
         return coffer__quant_fail(module, COFFER_ERR_NO_TENSOR, ".qzeros", "lacks its zero points", err);
     }
     const uint64_t groups = scales.rank == 2 ? scales.shape[0] : 0;
-    const bool is_float = scales.dtype == COFFER_F16 || scales.dtype == COFFER_BF16 || scales.dtype == COFFER_F32;
+    const bool is_float = coffer__quant_is_plain(scales.dtype);
     if (groups == 0 || !is_float || scales.shape[1] != quant->rows) {
         return coffer__quant_misfit(module, ".scales", &scales, groups, quant->rows, err);
     }
@@ -254,7 +255,7 @@ static coffer_status gptq_take_grids(const coffer__quant_module *module, coffer_
     quant->grid = COFFER__GRID_ALONG;
     quant->scale_dtype = scales.dtype;
     quant->round = scales.dtype;
-    quant->usual = scales.dtype != COFFER_F32 ? scales.dtype : COFFER_UNKNOWN_DTYPE;
+    quant->usual = coffer__quant_usual_of(scales.dtype);
     quant->formula = COFFER__FORMULA_SHIFTED;
     quant->zeros = mixed ? COFFER__ZEROS_MIXED : COFFER__ZEROS_ALONG;
     quant->zero_bits = quant->bits;
@@ -324,8 +325,8 @@ coffer_status coffer__plan_awq(const coffer__quant_module *module, coffer__quant
     if (!*mine) {
         return COFFER_OK;
     }
-    if (config->version[0] != '\0' && !coffer__quant_is_text(config->version, "gemm") &&
-        !coffer__quant_is_text(config->version, "GEMM")) {
+    if (config->version[0] != '\0' && !coffer__same_text(config->version, "gemm") &&
+        !coffer__same_text(config->version, "GEMM")) {
         return coffer__quant_fail(module, COFFER_ERR_UNSUPPORTED, ".qweight",
                                   "is of another version of AWQ than gemm, whose order is that of a GPU", err);
     }
@@ -398,13 +399,7 @@ static coffer_status mlx_take_biases(const coffer__quant_module *module, coffer_
         return coffer__quant_fail(module, COFFER_ERR_SIZE, ".biases", "has another shape or dtype than the scales",
                                   err);
     }
-    quant->parts[COFFER__QUANT_ZEROS] = *scales;
-    quant->parts[COFFER__QUANT_ZEROS].ending = ".biases";
-    quant->zeros = COFFER__ZEROS_VALUES;
-    quant->zero_dtype = quant->scale_dtype;
-    quant->formula = COFFER__FORMULA_ADDED;
-    quant->round = quant->scale_dtype;
-    quant->usual = quant->scale_dtype != COFFER_F32 ? quant->scale_dtype : COFFER_UNKNOWN_DTYPE;
+    coffer__quant_set_zero_values(quant, ".biases", COFFER__FORMULA_ADDED);
     return COFFER_OK;
 }
 

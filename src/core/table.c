@@ -8,6 +8,7 @@
 #include "checked.h"
 #include "error.h"
 #include "sort.h"
+#include "text.h"
 
 #if SIZE_MAX > UINT32_MAX
 /* Distances of pairs are kept in 32 bits, in units of 4 bytes, which is a bound of 16 GiB; those of
@@ -527,17 +528,12 @@ void coffer__table_add_note(coffer_table *table, coffer_note_kind kind, uint64_t
 
 /* ASCII only. The note is about file systems and tools that ignore case; other letters are compared
    as they are. */
-static char fold_case(char byte)
-{
-    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
-}
-
 static int compare_folded(const coffer_tensor *a, const coffer_tensor *b)
 {
     const size_t shorter = a->name_len < b->name_len ? a->name_len : b->name_len;
     for (size_t i = 0; i < shorter; i++) {
-        const unsigned char x = (unsigned char)fold_case(a->name[i]);
-        const unsigned char y = (unsigned char)fold_case(b->name[i]);
+        const unsigned char x = (unsigned char)coffer__text_lower(a->name[i]);
+        const unsigned char y = (unsigned char)coffer__text_lower(b->name[i]);
         if (x != y) {
             return (int)x - (int)y;
         }

@@ -23,6 +23,11 @@ void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out
 /* Decimal digits of `value`, at most 20, without a NUL. Returns how many; writes them when `out` is
    not NULL. */
 size_t coffer__write_u64(char *out, uint64_t value);
+/* The small letter of a letter of ASCII, in any locale; another byte as it is. */
+static inline char coffer__text_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
 /* Length of a NUL-terminated string. */
 size_t coffer__text_len(const char *text);
 /* Whether two NUL-terminated texts are the same. */

@@ -102,11 +102,6 @@ const char *coffer__doctor_last_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-char coffer__doctor_lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 bool coffer__doctor_is_folder(const char *path)
 {
     coffer__os_info info;

@@ -201,8 +201,6 @@ char *coffer__doctor_join(coffer__checkup *d, const char *folder, const char *na
 const char *coffer__doctor_last_slash(const char *path);
 /* Its last component. */
 const char *coffer__doctor_last_name(const char *path);
-/* The small letter of a letter of ASCII, in any locale; another byte as it is. */
-char coffer__doctor_lower(char c);
 /* Whether a path is a folder. */
 bool coffer__doctor_is_folder(const char *path);
 /* The first bytes of a regular file, at most `size`, fewer where it has fewer; 0 for what cannot be read. */
@@ -280,6 +278,8 @@ void coffer__doctor_check_index(coffer__doctor_folder *folder, const char *name,
 void coffer__doctor_check_variants(coffer__doctor_folder *folder);
 /* An index of files that are no tensors of ours (pytorch_model.bin.index.json): which of them are missing. */
 void coffer__doctor_check_foreign_index(const coffer__doctor_folder *folder, const char *name);
+/* A file of another program, which is all that was named. */
+void coffer__doctor_check_foreign(coffer__checkup *d, const coffer *model);
 /* Digests and, with `data`, numbers of a model. */
 void coffer__doctor_check_data(const coffer__doctor_folder *folder, const char *name, const char *path,
                                const coffer *model);

@@ -24,11 +24,11 @@ static const char *const KNOWN_NAMES[] = {
 
 static bool same_in_any_case(const char *a, const char *b)
 {
-    while (*a != '\0' && coffer__doctor_lower(*a) == coffer__doctor_lower(*b)) {
+    while (*a != '\0' && coffer__text_lower(*a) == coffer__text_lower(*b)) {
         a++;
         b++;
     }
-    return coffer__doctor_lower(*a) == coffer__doctor_lower(*b);
+    return coffer__text_lower(*a) == coffer__text_lower(*b);
 }
 
 const coffer__doctor_entry *coffer__doctor_entry_in_any_case(const coffer__doctor_folder *folder, const char *name)

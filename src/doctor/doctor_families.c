@@ -3,6 +3,7 @@
 #include "doctor_family.h"
 
 #include "checkup.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -318,7 +319,7 @@ static size_t spell(const char *text, const char *name, size_t name_len, size_t 
             }
             memcpy(right + at, name + at, end - at);
             at = end;
-        } else if (at == name_len || coffer__doctor_lower(name[at]) != coffer__doctor_lower(*text)) {
+        } else if (at == name_len || coffer__text_lower(name[at]) != coffer__text_lower(*text)) {
             return name_len + 1;
         } else {
             right[at++] = *text;

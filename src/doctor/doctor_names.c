@@ -3,6 +3,8 @@
    keeps a name of its own, and that the names are then as wanted. */
 #include "doctor_names.h"
 
+#include "text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,8 +230,8 @@ static int compare_names(const coffer_tensor *a, const coffer_tensor *b, bool an
             k += strspn(b->name + k, "0123456789");
             continue;
         }
-        x = any_case ? (unsigned char)coffer__doctor_lower((char)x) : x;
-        y = any_case ? (unsigned char)coffer__doctor_lower((char)y) : y;
+        x = any_case ? (unsigned char)coffer__text_lower((char)x) : x;
+        y = any_case ? (unsigned char)coffer__text_lower((char)y) : y;
         if (x != y) {
             return x < y ? -1 : 1;
         }

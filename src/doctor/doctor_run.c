@@ -160,45 +160,6 @@ static coffer_status look_at_url(coffer__checkup *d, coffer_error *err)
 
 /* ---- A file of another program ---- */
 
-/* What a loader of its format would run or import, and what tells that of any pickle. */
-static void check_what_runs(coffer__checkup *d, const char *name, coffer_import *imported)
-{
-    const coffer_import_summary *summary = coffer_import_summarize(imported);
-    const coffer_import_finding *found = NULL;
-    coffer__finding *finding = NULL;
-    for (size_t i = 0; (found = coffer_import_finding_at(imported, i)) != NULL; i++) {
-        if (found->weight == COFFER_WEIGHT_DANGER) {
-            finding = coffer__doctor_add(d, COFFER_SEVERITY_ERROR, "runs_code", name, "loading this can run code: %s",
-                                         found->text);
-            coffer__doctor_look(d, finding, COFFER__DOCTOR_WORDS("coffer", "scan", d->path));
-        }
-    }
-    if (summary->pickles && summary->danger_count == 0) {
-        finding = coffer__doctor_add(d, COFFER_SEVERITY_WARNING, "pickle", name,
-                                     "the file is a pickle, which can run anything when it is loaded; coffer "
-                                     "convert makes safetensors of weights");
-        coffer__doctor_look(d, finding, COFFER__DOCTOR_WORDS("coffer", "scan", d->path));
-    }
-    if (summary->skipped_count > 0) {
-        coffer__doctor_add(d, COFFER_SEVERITY_NOTE, "left_out", name,
-                           "%" PRIu64
-                           " tensors were not looked at: they are no part of the model, or have no equivalent",
-                           (uint64_t)summary->skipped_count);
-    }
-}
-
-/* It was described whole to be opened, so that damage to its structure is a failure before this. */
-static void look_at_foreign(coffer__checkup *d, const coffer *model)
-{
-    const char *slash = coffer__doctor_last_slash(d->path);
-    const char *name = slash != NULL ? slash + 1 : d->path;
-    coffer__doctor_folder folder = { .doctor = d, .path = d->path, .name = "" };
-    coffer__doctor_add_seen(d, "", NULL, model);
-    coffer__doctor_count(d, COFFER_DOCTOR_FILES, true, 1);
-    check_what_runs(d, name, coffer_model_import(model));
-    coffer__doctor_check_data(&folder, name, d->path, model);
-}
-
 /* The model of a file of another program, the caller's or one that is opened here; NULL: it is none. */
 static const coffer *foreign_model(coffer__checkup *d, coffer **opened)
 {
@@ -219,7 +180,7 @@ static coffer_status look(coffer__checkup *d, coffer_error *err)
     coffer *opened = NULL;
     d->foreign = foreign_model(d, &opened);
     if (d->foreign != NULL) {
-        look_at_foreign(d, d->foreign);
+        coffer__doctor_check_foreign(d, d->foreign);
     } else if (strstr(d->path, "://") != NULL) {
         status = look_at_url(d, err);
     } else if (coffer__doctor_is_folder(d->path)) {

@@ -13,6 +13,7 @@
 #include "options.h"
 #include "paths.h"
 #include "readers.h"
+#include "shard_name.h"
 #include "text.h"
 
 #include <string.h>
@@ -63,9 +64,7 @@ static coffer_import_options model_wants(const coffer_open_options *options)
 /* Whether the file's content, or its folder's, may be that of another program. An index of safetensors is none. */
 static bool model_may_be_foreign(const char *path, const coffer_open_options *options, coffer_status why_not)
 {
-    static const char index[] = ".safetensors.index.json";
-    const size_t len = strlen(path);
-    if (len >= sizeof index - 1 && strcmp(path + len - (sizeof index - 1), index) == 0) {
+    if (coffer__text_has_ending(path, ".safetensors" COFFER__INDEX_SUFFIX)) {
         return false;
     }
     const bool content = why_not > COFFER_ERR_EMPTY && why_not < COFFER_ERR_NO_TENSOR;
@@ -170,7 +169,7 @@ static void model_put_torch(coffer_stored_tensor *stored, coffer_dtype dtype)
     (void)coffer__text_append(stored->type, sizeof stored->type, "torch.", 6);
     (void)coffer__text_append(stored->type, sizeof stored->type, kinds[kind].theirs, strlen(kinds[kind].theirs));
     for (const char *rest = name + strlen(kinds[kind].ours); *rest != '\0'; rest++) {
-        const char small = *rest >= 'A' && *rest <= 'Z' ? (char)(*rest - 'A' + 'a') : *rest;
+        const char small = coffer__text_lower(*rest);
         (void)coffer__text_append(stored->type, sizeof stored->type, &small, 1);
     }
     (void)coffer__text_append(stored->type, sizeof stored->type, end, strlen(end));

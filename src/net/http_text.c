@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-static char http_lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Carriage return and line feed count, since libcurl passes lines with their ends. */
 static bool http_is_space(char c)
 {
@@ -25,7 +20,7 @@ bool coffer__http_field(const char *text, size_t text_len, const char *name, con
 {
     size_t at = 0;
     for (; name[at] != '\0'; at++) {
-        if (at >= text_len || http_lower(text[at]) != name[at]) {
+        if (at >= text_len || coffer__text_lower(text[at]) != name[at]) {
             return false;
         }
     }
@@ -84,7 +79,7 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
     static const char unit[] = "bytes ";
     size_t at = 0;
     for (; unit[at] != '\0'; at++) {
-        if (at >= text_len || http_lower(text[at]) != unit[at]) {
+        if (at >= text_len || coffer__text_lower(text[at]) != unit[at]) {
             return false;
         }
     }
@@ -198,7 +193,7 @@ bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, u
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size)
 {
     size_t len = 0;
-    while (len < text_len && http_lower(text[len]) >= 'a' && http_lower(text[len]) <= 'z') {
+    while (len < text_len && coffer__text_lower(text[len]) >= 'a' && coffer__text_lower(text[len]) <= 'z') {
         len++;
     }
     const bool ends = len < text_len ? text[len] == end : end == '\0';

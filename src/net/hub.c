@@ -466,9 +466,9 @@ coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *na
     return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
 }
 
-/* Always for the revision as it was named: its answer is how the commit becomes known. */
-coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
-                                      coffer_error *err)
+/* Always for the revision as it was named: the answer of /revision/ is how the commit becomes known. */
+static coffer_status hub_make_api_url(const coffer__hub *hub, const coffer__hub_name *name, const char *what,
+                                      const char *file, const char *query, coffer__url *url, coffer_error *err)
 {
     const hub_part parts[] = { { "/api/", "/" },
                                { name->kind, "" },
@@ -476,24 +476,22 @@ coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_
                                { name->owner, "" },
                                { name->owner[0] != '\0' ? "/" : "", "/" },
                                { name->name, "" },
-                               { "/revision/", "/" },
-                               { name->revision, "" } };
+                               { what, "/" },
+                               { name->revision, "" },
+                               { file[0] != '\0' ? "/" : "", "/" },
+                               { file, "/" },
+                               { query, "?=" } };
     return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
+}
+
+coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
+                                      coffer_error *err)
+{
+    return hub_make_api_url(hub, name, "/revision/", "", "", url, err);
 }
 
 coffer_status coffer__hub_tree_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                    coffer_error *err)
 {
-    const hub_part parts[] = { { "/api/", "/" },
-                               { name->kind, "" },
-                               { "/", "/" },
-                               { name->owner, "" },
-                               { name->owner[0] != '\0' ? "/" : "", "/" },
-                               { name->name, "" },
-                               { "/tree/", "/" },
-                               { name->revision, "" },
-                               { name->file[0] != '\0' ? "/" : "", "/" },
-                               { name->file, "/" },
-                               { "?recursive=true", "?=" } };
-    return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
+    return hub_make_api_url(hub, name, "/tree/", name->file, "?recursive=true", url, err);
 }

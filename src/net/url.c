@@ -29,11 +29,6 @@ static bool url_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static char url_lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* The NUL is in no set. */
 static bool url_has(const char *characters, char c)
 {
@@ -70,7 +65,7 @@ static const struct url_scheme_row *url_find_scheme(const char *text, size_t len
     for (size_t i = 0; i < sizeof url_schemes / sizeof url_schemes[0]; i++) {
         const char *name = url_schemes[i].name;
         size_t same = 0;
-        while (same < len && name[same] != '\0' && name[same] == url_lower(text[same])) {
+        while (same < len && name[same] != '\0' && name[same] == coffer__text_lower(text[same])) {
             same++;
         }
         if (same == len && name[same] == '\0') {
@@ -152,7 +147,7 @@ static coffer_status url_read_host(coffer__url *url, const char *text, size_t *a
     }
     url->host_len = *at - from;
     for (size_t i = 0; i < url->host_len; i++) {
-        url->text[url->host + i] = name ? text[from + i] : url_lower(text[from + i]);
+        url->text[url->host + i] = name ? text[from + i] : coffer__text_lower(text[from + i]);
     }
     url->text[url->host + url->host_len] = '\0';
     return COFFER_OK;

@@ -41,16 +41,11 @@ struct coffer_companions {
 
 /* ---- the rule ---------------------------------------------------------------------------------------------------- */
 
-static char companion_small(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Whether `name` has `part` at `at`, whose letters are small, in any case of letters. */
 static bool companion_has(const char *name, size_t at, const char *part)
 {
     size_t i = 0;
-    while (part[i] != '\0' && companion_small(name[at + i]) == part[i]) {
+    while (part[i] != '\0' && coffer__text_lower(name[at + i]) == part[i]) {
         i++;
     }
     return part[i] == '\0';

@@ -8,7 +8,9 @@ The fuzz targets of the readers compare the same byte by byte, for all of their 
 import json
 import os
 import random
+import struct
 import subprocess
+import zipfile
 
 import make_attacks
 import pytest
@@ -106,3 +108,18 @@ def test_attacks_fail_as_they_fail_to_be_converted(tmp_path):
             assert opened.returncode > 0 and opened.stderr == plan.stderr, (called, plan, opened)
         path.unlink()
     assert others < i / 3
+
+
+def test_a_flipped_bit_is_not_sound(tmp_path):
+    """What an archive records of its members is compared, although reading one does not need it."""
+    good, bad = tmp_path / "good.npz", tmp_path / "bad.npz"
+    with zipfile.ZipFile(good, "w") as archive:
+        head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (64,), }".ljust(117) + b"\n"
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + struct.pack("<64f", *range(64)))
+    content = bytearray(good.read_bytes())
+    content[content.index(struct.pack("<f", 40))] ^= 1
+    bad.write_bytes(content)
+    assert run("doctor", "--data", good).stdout.startswith(f"{good}: sound\n")
+    assert run("doctor", bad).stdout.startswith(f"{bad}: sound by its headers\n")
+    result = run("doctor", "--data", bad)
+    assert result.returncode == 1 and "CRC-32" in result.stdout and "sound" not in result.stdout

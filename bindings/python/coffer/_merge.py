@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from ._dtypes import FORMAT
@@ -51,20 +51,11 @@ def merge_lora(
     """
     scales = adapters if isinstance(adapters, Mapping) else dict.fromkeys(_paths(adapters), scale)
     with _opened(base, verify=True) as opened:
-        told = opened._model.rewrite(
-            [],
-            [],
-            output=output,
-            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
-            digests=digests,
-            sync=sync,
-            force=force,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-            mix=("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(several(select))),
-        )
-    return _told(told)
+        by = ("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(several(select)))
+        return _computed(
+            opened._model, by, output, max_shard_size,
+            digests=digests, sync=sync, force=force, dry_run=dry_run, threads=threads, progress=progress,
+        )  # fmt: skip
 
 
 class Extracted(NamedTuple):
@@ -227,20 +218,11 @@ def average(
         opened = [stack.enter_context(_opened(model, verify=True)) for model in models]
         if not opened:
             raise ValueError("there is no model to average")
-        told = opened[0]._model.rewrite(
-            [],
-            [],
-            output=output,
-            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
-            digests=digests,
-            sync=sync,
-            force=force,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-            mix=("average", tuple(model._model for model in opened[1:]), plain, rules, slerp is not None),
-        )
-    return _told(told)
+        by = ("average", tuple(model._model for model in opened[1:]), plain, rules, slerp is not None)
+        return _computed(
+            opened[0]._model, by, output, max_shard_size,
+            digests=digests, sync=sync, force=force, dry_run=dry_run, threads=threads, progress=progress,
+        )  # fmt: skip
 
 
 def dequantize(
@@ -270,20 +252,17 @@ def dequantize(
     The layouts are those of docs/convert.md.
     """
     with _opened(source, verify=True) as opened:
-        told = opened._model.rewrite(
-            [],
-            [],
-            output=output,
-            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
-            digests=digests,
-            sync=sync,
-            force=force,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-            mix=("dequantize", None if dtype is None else FORMAT.get(dtype, dtype), like, allow_not_finite),
-        )
-    return _told(told)
+        by = ("dequantize", None if dtype is None else FORMAT.get(dtype, dtype), like, allow_not_finite)
+        return _computed(
+            opened._model, by, output, max_shard_size,
+            digests=digests, sync=sync, force=force, dry_run=dry_run, threads=threads, progress=progress,
+        )  # fmt: skip
+
+
+def _computed(model: _native.Model, by: Any, output: Path, max_shard_size: int | str | None, **options: Any) -> Rewrite:
+    """Writes a model again with numbers that are computed."""
+    size = 0 if max_shard_size is None else size_of(max_shard_size)
+    return _told(model.rewrite([], [], output=output, max_shard_size=size, computed=by, **options))
 
 
 def _paths(given: Path | Iterable[Path]) -> list[Path]:

@@ -214,7 +214,7 @@ class Model:
         threads: int = 0,
         progress: Progress | None = None,
         ignore_unmatched: bool = False,
-        mix: (
+        computed: (
             tuple[str, tuple[tuple[str | bytes | os.PathLike[str], float], ...], tuple[str, ...]]
             | tuple[str, tuple[Model, ...], tuple[float, ...] | None, tuple[tuple[str, tuple[float, ...]], ...], bool]
             | tuple[str, str | None, str | None, bool]
@@ -223,7 +223,7 @@ class Model:
     ) -> RewriteReported:
         """Writes the model again, each rule being what is done, a pattern, and the new name or dtype; or only plans it. How it is done,
         the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what
-        becomes of each tensor. `mix` is what is computed from other models: ("lora", paths with scales, patterns), or ("average", the other
+        becomes of each tensor. `computed` is what computes it from other models: ("lora", paths with scales, patterns), or ("average", the other
         models, weights, patterns with weights, whether they are t of slerp), or ("dequantize", dtype, which program's roundings, whether
         scales may be infinite or NaN)."""
     def extract_lora(
@@ -652,7 +652,7 @@ def add_lora(
     sync: Sync = "replace",
     progress: Progress | None = None,
 ) -> list[tuple[str, int, int, int, float | None]]:
-    """Writes an adapter that does what several do together, `adapters` being as `mix` of Model.rewrite; None: only plans it. A rank of
+    """Writes an adapter that does what several do together, `adapters` being as `computed` of Model.rewrite; None: only plans it. A rank of
     0: all of theirs. `make_folder` is called before a folder is written to. Of each module its name, how many adapters have it, the
     ranks that they have together, its own, and how much of the sum is kept (None: not computed)."""
 

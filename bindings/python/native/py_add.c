@@ -48,16 +48,16 @@ static int add_make_folder(PyObject *make_folder, const coffer_addition *additio
     return done == NULL ? -1 : 0;
 }
 
-static PyObject *add_run(const py_state *state, py_merge *mix, const coffer_add_lora_options *options,
+static PyObject *add_run(const py_state *state, py_merge *merge, const coffer_add_lora_options *options,
                          const add_writing *writing, PyObject *make_folder)
 {
     coffer_addition *addition = NULL;
     coffer_error err;
     py_watch watch;
     py_watch_begin(&watch, NULL, 0);
-    coffer_status status = py_merge_open(mix, &err);
+    coffer_status status = py_merge_open(merge, &err);
     if (status == COFFER_OK) {
-        status = coffer_add_lora_plan(&addition, mix->adapters, mix->count, options, &err);
+        status = coffer_add_lora_plan(&addition, merge->adapters, merge->count, options, &err);
     }
     py_watch_finish(&watch);
     if (status == COFFER_OK && writing->path != NULL && add_make_folder(make_folder, addition) < 0) {
@@ -92,17 +92,17 @@ PyObject *py_add_lora(PyObject *module, PyObject *args, PyObject *kwargs)
         (given != NULL && given != Py_None && !PyUnicode_FSConverter(given, &path))) {
         return NULL;
     }
-    py_merge mix;
+    py_merge merge;
     writing.path = path == NULL ? NULL : PyBytes_AsString(path);
     options.dtype = dtype != NULL ? coffer_dtype_from_name(dtype, strlen(dtype)) : COFFER_UNKNOWN_DTYPE;
-    const int ready = py_merge_init(state, &mix, adapters) == 0 &&
+    const int ready = py_merge_init(state, &merge, adapters) == 0 &&
                       py_algorithm_from(state, digests, &writing.options.digests) == 0 &&
                       py_sync_from(state, sync, &writing.options.sync) == 0;
     if (ready && dtype != NULL && options.dtype == COFFER_UNKNOWN_DTYPE) {
         py_fail(state, COFFER_ERR_ARGUMENT, "the matrices of an adapter are F32, BF16 or F16, not %s", dtype);
     }
-    PyObject *reported = PyErr_Occurred() == NULL ? add_run(state, &mix, &options, &writing, make_folder) : NULL;
-    py_merge_free(&mix);
+    PyObject *reported = PyErr_Occurred() == NULL ? add_run(state, &merge, &options, &writing, make_folder) : NULL;
+    py_merge_free(&merge);
     Py_XDECREF(path);
     return reported;
 }

@@ -27,12 +27,12 @@ typedef struct py_merge {
 /* A pattern that is a str, as C has it, kept by the tuple that it is in; NULL and an exception for anything else. */
 const char *py_pattern_text(PyObject *text);
 /* From what Python says; None or NULL for nothing. py_merge_free follows in any case. */
-int py_merge_init(const py_state *state, py_merge *mix, PyObject *given);
+int py_merge_init(const py_state *state, py_merge *merge, PyObject *given);
 /* Opens the adapters, without the GIL. They are closed by py_merge_free. */
-coffer_status py_merge_open(py_merge *mix, coffer_error *err);
+coffer_status py_merge_open(py_merge *merge, coffer_error *err);
 /* Plans it, without the GIL. Adapters are opened here, and released after the plan. */
-coffer_status py_merge_plan(py_merge *mix, coffer_rewrite **rewrite, const coffer *model,
+coffer_status py_merge_plan(py_merge *merge, coffer_rewrite **rewrite, const coffer *model,
                             const coffer_rewrite_options *options, coffer_error *err);
-void py_merge_free(py_merge *mix);
+void py_merge_free(py_merge *merge);
 
 #endif

@@ -141,13 +141,13 @@ static PyObject *rewrite_reported(const coffer_rewrite *rewrite)
 /* ---- the whole ---- */
 
 static PyObject *rewrite_run(const py_state *state, const py_handle *handle, const coffer_rewrite_options *options,
-                             py_merge *mix, int dry_run, PyObject *progress, unsigned threads)
+                             py_merge *merge, int dry_run, PyObject *progress, unsigned threads)
 {
     coffer_rewrite *rewrite = NULL;
     coffer_error err;
     py_watch watch;
     py_watch_begin(&watch, progress, threads);
-    coffer_status status = py_merge_plan(mix, &rewrite, py_handle_model(handle), options, &err);
+    coffer_status status = py_merge_plan(merge, &rewrite, py_handle_model(handle), options, &err);
     if (status == COFFER_OK) {
         status = (dry_run ? coffer_rewrite_check : coffer_rewrite_run)(rewrite, &watch.options, &err);
     }
@@ -160,8 +160,8 @@ static PyObject *rewrite_run(const py_state *state, const py_handle *handle, con
 PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {
-        "rules",        "edits", "output",  "format",  "alignment", "max_shard_size",   "digests", "sync",
-        "follow_links", "force", "dry_run", "threads", "progress",  "ignore_unmatched", "mix",     NULL
+        "rules",        "edits", "output",  "format",  "alignment", "max_shard_size",   "digests",  "sync",
+        "follow_links", "force", "dry_run", "threads", "progress",  "ignore_unmatched", "computed", NULL
     };
     const py_state *state = py_state_of(self);
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
@@ -169,7 +169,7 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *edits = NULL;
     PyObject *output = NULL;
     PyObject *progress = NULL;
-    PyObject *mixed = NULL;
+    PyObject *computed = NULL;
     const char *format = NULL;
     const char *digests = NULL;
     const char *sync = "replace";
@@ -182,7 +182,7 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     int ignore_unmatched = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OzKKzspppIOpO:rewrite", names, &given, &edits, &output, &format,
                                      &alignment, &max_shard_size, &digests, &sync, &follow_links, &force, &dry_run,
-                                     &threads, &progress, &ignore_unmatched, &mixed)) {
+                                     &threads, &progress, &ignore_unmatched, &computed)) {
         return NULL;
     }
     PyObject *path = NULL;
@@ -190,7 +190,7 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     rewrite_rules rules;
-    py_merge mix;
+    py_merge merge;
     options.output = path == NULL ? NULL : PyBytes_AsString(path);
     options.alignment = alignment;
     options.max_shard_size = max_shard_size;
@@ -198,14 +198,15 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     options.force = force != 0;
     options.ignore_unmatched = ignore_unmatched != 0;
     const int ruled = rewrite_rules_init(state, &rules, given, edits, &options) == 0;
-    const int ready = py_merge_init(state, &mix, ruled ? mixed : NULL) == 0 && ruled &&
+    const int ready = py_merge_init(state, &merge, ruled ? computed : NULL) == 0 && ruled &&
                       py_format_from(state, format, &options.format) == 0 &&
                       py_algorithm_from(state, digests, &options.digests) == 0 &&
                       py_sync_from(state, sync, &options.sync) == 0;
     py_handle *handle = ready ? py_model_use(self) : NULL;
-    PyObject *reported = handle == NULL ? NULL : rewrite_run(state, handle, &options, &mix, dry_run, progress, threads);
+    PyObject *reported =
+        handle == NULL ? NULL : rewrite_run(state, handle, &options, &merge, dry_run, progress, threads);
     py_handle_release(handle);
-    py_merge_free(&mix);
+    py_merge_free(&merge);
     rewrite_rules_free(&rules);
     Py_XDECREF(path);
     return reported;

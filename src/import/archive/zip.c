@@ -334,18 +334,14 @@ static coffer_status zip_read_entries(zip_reading *in)
 
 /* ---- members among each other ---- */
 
-/* ASCII only: what file systems fold beyond that differs, and real names of members are ASCII. */
-static uint8_t zip_fold(char c)
-{
-    return (uint8_t)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-}
-
-/* Order of names but for the case of ASCII letters, which some loaders overlook. */
+/* Order of names but for the case of ASCII letters, which some loaders overlook. What file systems fold beyond ASCII differs, and
+   real names of members are ASCII. */
 static int zip_compare_folded(const coffer__zip_member *a, const coffer__zip_member *b)
 {
     const size_t shorter = a->name_len < b->name_len ? a->name_len : b->name_len;
     for (size_t i = 0; i < shorter; i++) {
-        const int difference = (int)zip_fold(a->name[i]) - (int)zip_fold(b->name[i]);
+        const int difference =
+            (int)(uint8_t)coffer__text_lower(a->name[i]) - (int)(uint8_t)coffer__text_lower(b->name[i]);
         if (difference != 0) {
             return difference;
         }
